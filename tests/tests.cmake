@@ -141,6 +141,6 @@ uopd_spec2_test(core_rules_test ExpressionFuzz.*)
 uopd_spec2_test(core_schedule_test ScheduleFuzz.*)
 uopd_spec2_test(client_cpp_test -KernelCountTest.*)
 
-foreach(part golden conformance e2e fuzz chaos cluster simulation perf layering install dashboards)
+foreach(part golden conformance e2e fuzz chaos cluster simulation plants perf layering install dashboards)
   include(tests/${part}/${part}.cmake OPTIONAL)
 endforeach()

@@ -92,6 +92,7 @@ std::unique_ptr<WorkerTuner> MakeTuner(const Config& config, Workers* workers,
   if (workers == nullptr) return nullptr;
   WorkerTuner::Limits limits;
   limits.timeout = config.tune_timeout_ms();
+  limits.run_limit = config.tune_run_ms();
   limits.max_candidates = static_cast<int>(config.tune_candidates());
   return std::make_unique<WorkerTuner>(
       [workers](const devices::Device& device) { return workers->tuning(device.info().name); },

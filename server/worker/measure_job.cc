@@ -127,6 +127,15 @@ std::string MeasureRequest::Encode() const {
   return out;
 }
 
+Job MeasureRequest::ToJob(std::chrono::milliseconds time_limit) const {
+  MeasureRequest kernel = *this;
+  kernel.runs = 0;
+  kernel.stop_above_ns = 0;
+  kernel.budget_ns = 0;
+  kernel.want_outputs = false;
+  return {kJob, Encode(), time_limit, kernel.Encode()};
+}
+
 absl::StatusOr<MeasureRequest> MeasureRequest::Decode(std::string_view bytes) {
   MeasureRequest out;
   ByteReader reader(bytes);

@@ -40,7 +40,9 @@ struct MeasureRequest {
 
   std::string Encode() const;
   static absl::StatusOr<MeasureRequest> Decode(std::string_view bytes);
-  Job ToJob(std::chrono::milliseconds time_limit) const { return {kJob, Encode(), time_limit}; }
+  // The quarantine knows the job by the kernel and its launch: a kernel that killed its worker is not tried again with
+  // another number of runs.
+  Job ToJob(std::chrono::milliseconds time_limit) const;
 };
 
 struct MeasureAnswer {

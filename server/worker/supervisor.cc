@@ -82,7 +82,7 @@ Digest JobDigest(const Job& job) {
   Hasher hasher;
   hasher.Update(job.name);
   hasher.Update(std::string_view("\0", 1));
-  hasher.Update(job.payload);
+  hasher.Update(job.identity.empty() ? job.payload : job.identity);
   return hasher.Finish();
 }
 
@@ -223,6 +223,16 @@ void Supervisor::Blame(const Job& job, const Digest& digest, bool passing, JobRe
   result.passing = passing;
   UOPD_LOG(kWarn, "a job killed its worker", {"job", job.name}, {"digest", digest.Hex()},
            {"reason", entry.reason}, {"passing", passing});
+  if (options_.on_kill) options_.on_kill();
+  if (options_.on_quarantine) options_.on_quarantine(entry);
+}
+
+void Supervisor::Condemn(const Job& job, const absl::Status& why) {
+  const QuarantineEntry entry{JobDigest(job), Cat(job.name, ": ", StatusText(why)), Now()};
+  if (quarantine_.Find(entry.job)) return;
+  quarantine_.Add(entry);
+  UOPD_LOG(kWarn, "a job gave a wrong answer", {"job", job.name}, {"digest", entry.job.Hex()},
+           {"reason", entry.reason});
   if (options_.on_quarantine) options_.on_quarantine(entry);
 }
 

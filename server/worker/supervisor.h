@@ -51,10 +51,14 @@
 namespace uopd::worker {
 
 struct Job {
-  std::string name;     // of a JobHandler
-  std::string payload;  // deterministic: its digest is the job's name in the quarantine
+  std::string name;                              // of a JobHandler
+  std::string payload;                           // deterministic
   std::chrono::milliseconds time_limit{30'000};  // from "accepted" to the answer
+  // What of the payload the quarantine knows the job by: jobs of one name with equal identities are refused together.
+  // Empty: the whole payload.
+  std::string identity{};
 };
+// The job's name in the quarantine.
 Digest JobDigest(const Job& job);
 
 struct JobResult {
@@ -111,8 +115,10 @@ class Supervisor {
     std::chrono::milliseconds exit_limit{2'000};    // to end by itself after its socket is closed
     // Whether somebody else put a job into quarantine that is not in this one; asked for every job. May be null.
     std::function<std::optional<QuarantineEntry>(const Digest&)> look_up;
-    // Called for every new entry, on the thread of Run, without holding a lock. May be null.
+    // Called for every new entry, on the thread of Run or Condemn, without holding a lock. May be null.
     std::function<void(const QuarantineEntry&)> on_quarantine;
+    // The same, for every job that killed its worker.
+    std::function<void()> on_kill;
     // The same, for every worker that something outside ended during a job.
     std::function<void()> on_lost;
     // Returns how often the machine has run out of memory so far. Null: the kernel's count is used.
@@ -130,6 +136,9 @@ class Supervisor {
       const Job& job,
       std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max(),
       const std::function<bool()>& cancelled = nullptr) UOPD_EXCLUDES(mu_);
+
+  // Puts a job into quarantine that killed no worker: its answer turned out to be wrong.
+  void Condemn(const Job& job, const absl::Status& why);
 
   // Ends the workers that are idle now. The next job starts a new one.
   void EndIdle() UOPD_EXCLUDES(mu_);

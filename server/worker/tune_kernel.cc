@@ -34,6 +34,7 @@ struct Finalist {
   search::Candidate candidate;
   bool is_heuristic = false;
   std::vector<double> rounds;  // seconds, round by round; empty: not measured
+  bool differs = false;        // ran, and computed something else than the kernel without opts
   absl::Status status;
 
   double seconds() const {
@@ -66,6 +67,7 @@ class Tuner {
       f.status = objects[i].ok() ? Judge(f, *objects[i]) : objects[i].status();
       if (absl::IsCancelled(f.status)) return f.status;
     }
+    CondemnWrong(finalists, objects);
     UOPD_TRY(MeasureByTurns(finalists, objects));
     for (const Finalist& f : finalists) {
       if (f.status.ok()) continue;
@@ -107,6 +109,7 @@ class Tuner {
       f.status = objects[i].ok() ? Judge(f, *objects[i]) : objects[i].status();
       if (absl::IsCancelled(f.status)) return f.status;
     }
+    CondemnWrong(finalists, objects);
     UOPD_TRY(MeasureByTurns(finalists, objects));
     // A kernel that ended or held its worker does not run: by its code the error could be anybody's.
     const absl::Status& winner = finalists[0].status;
@@ -126,6 +129,7 @@ class Tuner {
     out.toolchain = options.toolchain;
     out.runs = options.runs;
     out.overlap = options.overlap;
+    out.measure_limit = options.run_limit;
     out.deadline = options.beam.deadline;
     out.cancelled = options.beam.cancelled;
     return out;
@@ -167,6 +171,18 @@ class Tuner {
     return out;
   }
 
+  // Kernels that compute something else are not run again, by any daemon. If no finalist agrees with the kernel without
+  // opts, that kernel may be the wrong one, and nobody is to blame.
+  void CondemnWrong(const std::vector<Finalist>& finalists,
+                    const std::vector<absl::StatusOr<std::string>>& objects) {
+    const auto agrees = [](const Finalist& f) { return f.status.ok(); };
+    if (std::ranges::none_of(finalists, agrees)) return;
+    for (size_t i = 0; i < finalists.size(); ++i) {
+      if (finalists[i].differs)
+        measurer_.Condemn(finalists[i].candidate, *objects[i], finalists[i].status);
+    }
+  }
+
   absl::Status RunReference() {
     UOPD_ASSIGN(const search::Candidate plain, Make(nullptr, true));
     UOPD_ASSIGN(const std::string object, measurer_.Compile(std::span(&plain, 1)).front());
@@ -177,7 +193,7 @@ class Tuner {
   }
 
   // Whether the finalist computes what the kernel without opts does.
-  absl::Status Judge(const Finalist& f, const std::string& object) {
+  absl::Status Judge(Finalist& f, const std::string& object) {
     const StageTime time("confirm");
     UOPD_ASSIGN(
         const MeasureAnswer answer,
@@ -189,9 +205,10 @@ class Tuner {
     const auto& buffers = f.candidate.kernel.buffers;
     for (size_t slot = 0; slot < buffers.size(); ++slot) {
       if (!buffers[slot].written) continue;
-      UOPD_TRY(WithFrame(
-          CheckOutputs(buffers[slot].dtype, reference_.outputs[output], answer.outputs[output]),
-          Cat("checking buffer ", slot)));
+      const absl::Status same =
+          CheckOutputs(buffers[slot].dtype, reference_.outputs[output], answer.outputs[output]);
+      f.differs = !same.ok();
+      UOPD_TRY(WithFrame(same, Cat("checking buffer ", slot)));
       ++output;
     }
     return absl::OkStatus();
@@ -264,9 +281,12 @@ class Tuner {
 }  // namespace
 
 std::string TuneOptions::Key() const {
-  return Cat(beam.Key(), " measure=", kMeasurePolicyVersion, " check=", kCheckPolicyVersion,
-             " runs=", runs, " finalists=", finalists, " final_runs=", final_runs,
-             " final_rounds=", final_rounds);
+  std::string out = Cat(beam.Key(), " measure=", kMeasurePolicyVersion,
+                        " check=", kCheckPolicyVersion, " runs=", runs, " finalists=", finalists,
+                        " final_runs=", final_runs, " final_rounds=", final_rounds);
+  // Only another limit than the usual one is part of the key: so the results of daemons that had no such setting stay.
+  if (run_limit != TuneOptions().run_limit) Append(out, " run_ms=", run_limit.count());
+  return out;
 }
 
 absl::StatusOr<TunedKernel> TuneKernel(const ir::UOpContext& ctx, ir::UOp sink,

@@ -26,6 +26,8 @@ struct TuneOptions {
   int finalists = 3;      // taken from the search, besides the heuristic's choice
   int final_runs = 35;    // timed runs of a finalist
   int final_rounds = 7;   // in which the finalists take turns
+  // Of one measurement with all its runs. A kernel that takes longer is put into quarantine.
+  std::chrono::milliseconds run_limit{10'000};
 
   // All settings here, and the versions of search, measuring and checking, that decide the winner.
   // Part of the environment key, next to the key parts of codegen and the device.

@@ -49,10 +49,8 @@ std::vector<absl::StatusOr<std::string>> WorkerMeasurer::Compile(
   return out;
 }
 
-absl::StatusOr<MeasureAnswer> WorkerMeasurer::Run(const search::Candidate& candidate,
-                                                  const std::string& object, int runs,
-                                                  double best_seconds, bool want_outputs,
-                                                  int64_t budget_ns) {
+absl::StatusOr<MeasureRequest> WorkerMeasurer::RequestOf(const search::Candidate& candidate,
+                                                         const std::string& object) const {
   MeasureRequest request;
   request.device = options_.device;
   request.object = object;
@@ -71,11 +69,17 @@ absl::StatusOr<MeasureAnswer> WorkerMeasurer::Run(const search::Candidate& candi
     request.variables.push_back(it->second);
   }
   request.shape = ShapeOf(candidate.kernel.launch, request.variables);
+  return request;
+}
+
+absl::StatusOr<MeasureAnswer> WorkerMeasurer::Run(const search::Candidate& candidate,
+                                                  const std::string& object, int runs,
+                                                  double best_seconds, bool want_outputs,
+                                                  int64_t budget_ns) {
+  UOPD_ASSIGN(MeasureRequest request, RequestOf(candidate, object));
   request.runs = runs;
   request.budget_ns = budget_ns;
   if (std::isfinite(best_seconds)) {
-    // The bound is rounded up to a power of two. The quarantine knows a job by its bytes, so the
-    // bytes should hardly depend on what was measured before.
     const double bound = best_seconds * options_.stop_above * 1e9;
     request.stop_above_ns = int64_t{1} << std::clamp(std::ilogb(std::max(bound, 1.0)) + 1, 0, 62);
   }
@@ -85,6 +89,13 @@ absl::StatusOr<MeasureAnswer> WorkerMeasurer::Run(const search::Candidate& candi
                   .Run(request.ToJob(options_.measure_limit), options_.deadline, options_.cancelled)
                   .ToStatusOr());
   return MeasureAnswer::Decode(bytes);
+}
+
+void WorkerMeasurer::Condemn(const search::Candidate& candidate, const std::string& object,
+                             const absl::Status& why) {
+  // A request that cannot be made was not run either.
+  if (const auto request = RequestOf(candidate, object); request.ok())
+    pools_.measure.Condemn(request->ToJob(options_.measure_limit), why);
 }
 
 absl::StatusOr<double> WorkerMeasurer::Time(const search::Candidate& candidate,

@@ -52,8 +52,14 @@ class WorkerMeasurer final : public search::Measurer {
   absl::StatusOr<MeasureAnswer> Run(const search::Candidate& candidate, const std::string& object,
                                     int runs, double best_seconds, bool want_outputs,
                                     int64_t budget_ns = MeasureRequest().budget_ns);
+  // Puts the kernel into the quarantine of the pool that measures: it computes something else than it should.
+  void Condemn(const search::Candidate& candidate, const std::string& object,
+               const absl::Status& why);
 
  private:
+  // Without what says how to measure.
+  absl::StatusOr<MeasureRequest> RequestOf(const search::Candidate& candidate,
+                                           const std::string& object) const;
   absl::StatusOr<double> Time(const search::Candidate& candidate,
                               const absl::StatusOr<std::string>& object, double best_seconds);
 

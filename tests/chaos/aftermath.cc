@@ -52,7 +52,9 @@ void CheckServes(World& world, const std::string& address) {
   }
 }
 
-void CheckDatabase(World& world, const std::string& file) {
+}  // namespace
+
+void CheckDatabase(Report& report, const std::string& file) {
   sqlite3* db = nullptr;
   std::string answer = "cannot be opened";
   if (sqlite3_open_v2(file.c_str(), &db, SQLITE_OPEN_READONLY, nullptr) == SQLITE_OK) {
@@ -66,22 +68,8 @@ void CheckDatabase(World& world, const std::string& file) {
     sqlite3_finalize(check);
   }
   sqlite3_close(db);
-  world.report().Count("databases_checked");
-  if (answer != "ok") world.report().Violation("unreadable_file", Cat(file, ": ", answer));
-}
-
-}  // namespace
-
-Footprint FootprintOf(pid_t pid) {
-  Footprint out;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(Cat("/proc/", pid, "/fd"), error)) {
-    ++out.descriptors;
-    const auto target = std::filesystem::read_symlink(entry.path(), error);
-    if (target.string().starts_with("/memfd:")) ++out.memfds;
-  }
-  out.children = static_cast<int>(test::Descendants(pid).size());
-  return out;
+  report.Count("databases_checked");
+  if (answer != "ok") report.Violation("unreadable_file", Cat(file, ": ", answer));
 }
 
 void CheckAftermath(World& world, const AftermathLimits& limits) {
@@ -105,9 +93,9 @@ void CheckAftermath(World& world, const AftermathLimits& limits) {
   if (const double left = metric("uopd_sessions"); left != 0) {
     report.Violation("sessions_left", Cat(left, " sessions"));
   }
-  Footprint now;
+  test::Footprint now;
   Until(limits.settle_s, [&] {
-    now = FootprintOf(place.pid);
+    now = test::FootprintOf(place.pid);
     return now.descriptors <= limits.idle.descriptors + kMoreDescriptors &&
            now.memfds <= limits.idle.memfds;
   });
@@ -125,7 +113,7 @@ void CheckAftermath(World& world, const AftermathLimits& limits) {
   CheckDeadlines(world);
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(world.data_folder(), error)) {
-    if (entry.path().extension() == ".sqlite") CheckDatabase(world, entry.path());
+    if (entry.path().extension() == ".sqlite") CheckDatabase(report, entry.path());
   }
 }
 

@@ -20,13 +20,13 @@ std::vector<std::string> DaemonFlags() {
           "--limits-session-bytes=64MiB", "--limits-peer-bytes=64MiB"};
 }
 
-Footprint IdleFootprint(World& world) {
+test::Footprint IdleFootprint(World& world) {
   {
     Caller caller(world, "first");
     v1::PrepareResponse response;
     if (caller.Ready()) caller.Prepare(e2e::AddGraph(5), &response);
   }
-  return FootprintOf(world.LastPlace().pid);
+  return test::FootprintOf(world.LastPlace().pid);
 }
 
 std::vector<std::string> WellBehaved() {

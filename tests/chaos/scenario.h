@@ -40,7 +40,7 @@ inline constexpr double kMemoryMiB = 512 + 256;
 std::vector<std::string> DaemonFlags();
 
 // The resources of the daemon after it has served one request.
-Footprint IdleFootprint(World& world);
+test::Footprint IdleFootprint(World& world);
 
 // Starts those actors in `names` that the settings allow. INVALID_ARGUMENT: there is no actor of a
 // name.

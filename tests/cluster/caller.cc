@@ -88,6 +88,15 @@ absl::StatusOr<v1::PrepareResponse> Caller::Prepare(const std::string& graph) {
   return response;
 }
 
+absl::StatusOr<std::map<std::string, std::string>> QuarantineOf(const std::string& address) {
+  grpc::ClientContext context;
+  v1::ListQuarantineResponse response;
+  UOPD_TRY(StatusOf(StubOf(address)->ListQuarantine(&context, {}, &response)));
+  std::map<std::string, std::string> out;
+  for (const auto& job : response.jobs()) out[job.id()] = job.reason();
+  return out;
+}
+
 absl::StatusOr<int64_t> RowsOf(const std::string& address, const std::string& store) {
   grpc::ClientContext context;
   v1::GetCacheStatsResponse response;

@@ -3,6 +3,7 @@
 #pragma once
 #include <grpcpp/grpcpp.h>
 
+#include <map>
 #include <memory>
 #include <string>
 
@@ -33,6 +34,9 @@ class Caller {
   std::unique_ptr<v1::UopdService::Stub> stub_;
   std::string session_;
 };
+
+// Jobs in quarantine that a daemon knows, with the reason of each, by their ids.
+absl::StatusOr<std::map<std::string, std::string>> QuarantineOf(const std::string& address);
 
 absl::StatusOr<int64_t> RowsOf(const std::string& address, const std::string& store);
 

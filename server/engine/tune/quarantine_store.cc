@@ -17,7 +17,7 @@ using worker::QuarantineEntry;
 constexpr char kQuarantineStore[] = "quarantine";
 // Jobs are named by digests of everything that decides their outcome. So the key needs no facts
 // about the machine.
-constexpr char kEnvironment[] = "record=3";
+constexpr char kEnvironment[] = "record=4";
 constexpr int64_t kPage = 256;
 
 }  // namespace

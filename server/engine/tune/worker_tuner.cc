@@ -66,6 +66,7 @@ worker::TuneOptions WorkerTuner::TuneOptionsOf(const devices::Device& device,
   out.beam.width = options.beam;
   out.beam.max_candidates = limits_.max_candidates;
   out.beam.fast_math = options.fast_math;
+  out.run_limit = limits_.run_limit;
   out.device = device.info().name;
   out.toolchain = device.target().toolchain;
   // A kernel on the host takes all processors of its device, unless it was given fewer than there are.

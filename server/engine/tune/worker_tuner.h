@@ -15,7 +15,8 @@ namespace uopd::engine {
 class WorkerTuner final : public KernelTuner {
  public:
   struct Limits {
-    std::chrono::milliseconds timeout{60'000};  // of one kernel
+    std::chrono::milliseconds timeout{60'000};    // of one kernel
+    std::chrono::milliseconds run_limit{10'000};  // of one candidate, with all its runs
     int max_candidates = 500;
   };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "server/engine/tune/workers.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <thread>
 
@@ -18,6 +20,9 @@ using worker::Supervisor;
 // tuning. Upgrades come last: the threads of a run wait for each other, so a compiler on one
 // processor delays all of them.
 constexpr int kCompileNice = 5, kTuningNice = 10, kUpgradeNice = 19;
+// Addresses that a measuring process needs besides the buffers: for the program with LLVM, and for each thread its stack and
+// its part of malloc.
+constexpr uint64_t kOwnAddresses = uint64_t{2} << 30, kThreadAddresses = uint64_t{160} << 20;
 constexpr uint64_t kRetireAboveBytes = uint64_t{1} << 30;  // a compiler that leaks is replaced
 
 // Settings and the names of the devices, separated by commas.
@@ -36,8 +41,8 @@ Supervisor::Options PoolOf(const PoolSource& source, const char* process, const 
   out.setup.cuda_ptx = source.config.device_cuda_ptx();
   out.setup.cuda_specific = source.config.device_cuda_specific();
   out.setup.retire_above_rss_bytes = kRetireAboveBytes;
-  out.on_quarantine = [pool, quarantine](const worker::QuarantineEntry& entry) {
-    metrics::WorkerKills({pool}).Increment();
+  out.on_kill = [pool] { metrics::WorkerKills({pool}).Increment(); };
+  out.on_quarantine = [quarantine](const worker::QuarantineEntry& entry) {
     if (quarantine != nullptr && !entry.passing()) quarantine->Add(entry);
   };
   if (quarantine != nullptr)
@@ -68,6 +73,19 @@ Supervisor::Options TuningPool(const PoolSource& source, QuarantineStore* quaran
   return out;
 }
 
+// A kernel of the CPU can take memory by itself. At this limit it gets none, and dies of that alone; without a limit the
+// machine would run out of memory. A measurement copies buffers: to fill them, and to answer with them. Drivers of GPUs
+// reserve far more addresses than they use, so there is no such limit for them.
+uint64_t AddressesOf(const worker::WorkerSetup& setup) {
+  const uint64_t machine = static_cast<uint64_t>(std::max(sysconf(_SC_PHYS_PAGES), 0L)) *
+                           static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  const uint64_t threads = setup.cpu_threads > 0
+                               ? static_cast<uint64_t>(setup.cpu_threads)
+                               : std::max(1u, std::thread::hardware_concurrency());
+  return std::min(4 * setup.device_memory_bytes, std::max(machine, setup.device_memory_bytes)) +
+         kOwnAddresses + threads * kThreadAddresses;
+}
+
 Supervisor::Options MeasurePool(const Config& config, const std::string& device,
                                 QuarantineStore* quarantine) {
   Supervisor::Options out = PoolOf({config, device}, "uopd-measure", "measure", 1, quarantine);
@@ -78,6 +96,7 @@ Supervisor::Options MeasurePool(const Config& config, const std::string& device,
   const int64_t bytes =
       config.tune_device_bytes() > 0 ? config.tune_device_bytes() : config.limits_total_bytes();
   out.setup.device_memory_bytes = static_cast<uint64_t>(bytes);
+  if (device.starts_with("CPU")) out.setup.address_space_bytes = AddressesOf(out.setup);
   out.setup.retire_above_rss_bytes = 0;
   return out;
 }

@@ -104,6 +104,38 @@ TEST(Supervisor, ACrashCostsTheWorkerAndQuarantinesTheJob) {
   EXPECT_FALSE(noted[0].passing());
 }
 
+TEST(Supervisor, TheQuarantineKnowsAJobByItsIdentity) {
+  Supervisor pool(Forks(), PoolOf(1));
+  const Job kills{"signal", Cat(SIGSEGV), std::chrono::seconds(20), "kernel"};
+  EXPECT_TRUE(pool.Run(kills).quarantined);
+  Job other{"signal", Cat(SIGFPE), std::chrono::seconds(20), "kernel"};
+  EXPECT_TRUE(pool.Run(other).refused) << "the same kernel with another payload";
+  other.identity = "other kernel";
+  EXPECT_FALSE(pool.Run(other).refused);
+}
+
+TEST(Supervisor, AJobWithAWrongAnswerCanBeCondemned) {
+  std::vector<QuarantineEntry> noted;
+  int kills = 0;
+  Supervisor::Options options = PoolOf(1);
+  options.on_quarantine = [&](const QuarantineEntry& entry) { noted.push_back(entry); };
+  options.on_kill = [&] { ++kills; };
+  Supervisor pool(Forks(), options);
+  const Job job{kEcho, "wrong"};
+  EXPECT_EQ(pool.Run(job).outcome, JobResult::kDone);
+  pool.Condemn(job, absl::InternalError("element 3 differs"));
+  pool.Condemn(job, absl::InternalError("element 4 differs"));
+  EXPECT_TRUE(pool.Run(job).refused);
+  EXPECT_EQ(pool.Run({kEcho, "right"}).outcome, JobResult::kDone);
+  ASSERT_EQ(noted.size(), 1u) << "the first reason stays";
+  EXPECT_EQ(noted[0].job, JobDigest(job));
+  EXPECT_THAT(noted[0].reason, HasSubstr("element 3 differs"));
+  EXPECT_FALSE(noted[0].passing());
+  EXPECT_EQ(kills, 0) << "no worker died";
+  EXPECT_EQ(pool.Run({"signal", Cat(SIGSEGV)}).outcome, JobResult::kCrashed);
+  EXPECT_EQ(kills, 1);
+}
+
 // Runs a job of some time on its own thread.
 class RunningJob {
  public:

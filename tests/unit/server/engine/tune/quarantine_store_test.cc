@@ -46,8 +46,8 @@ TEST(QuarantineStoreTest, TheOldestMakesRoom) {
 TEST(QuarantineStoreTest, DamageIsNothing) {
   cache::Store store(1 << 20);
   ASSERT_TRUE(
-      store.Put({"quarantine", Cat("tuning ", HashBytes("n").Hex()), "record=3"}, "noise", 1).ok());
-  ASSERT_TRUE(store.Put({"quarantine", "tuning xyz", "record=3"}, "noise", 1).ok());
+      store.Put({"quarantine", Cat("tuning ", HashBytes("n").Hex()), "record=4"}, "noise", 1).ok());
+  ASSERT_TRUE(store.Put({"quarantine", "tuning xyz", "record=4"}, "noise", 1).ok());
   QuarantineStore quarantine(store, "tuning");
   EXPECT_THAT(quarantine.Load(), IsEmpty());
   const QuarantineEntry a{HashBytes("a"), "crashed"};
