@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<RedisConnection>> RedisPool::Connect(Deadline dea
     if (!url.sentinel_name.empty()) {
       UOPD_ASSIGN(server, FindMaster(deadline));
     }
-    UOPD_ASSIGN(transport, Transport::Connect(server, maybe_tls(), deadline));
+    UOPD_ASSIGN(transport, Transport::Connect(server, *options_.resolver, maybe_tls(), deadline));
   }
   return RedisConnection::Login(std::move(transport), {url.user, options_.password, url.database},
                                 deadline);
@@ -57,7 +57,8 @@ absl::StatusOr<RedisServer> RedisPool::FindMaster(Deadline deadline) const {
     const auto now = std::chrono::steady_clock::now();
     const auto share = now + (deadline - now) / 2;
     const auto ask = [&]() -> absl::StatusOr<RedisServer> {
-      UOPD_ASSIGN(auto transport, Transport::Connect(sentinel, maybe_tls(), share));
+      UOPD_ASSIGN(auto transport,
+                  Transport::Connect(sentinel, *options_.resolver, maybe_tls(), share));
       UOPD_ASSIGN(
           auto connection,
           RedisConnection::Login(std::move(transport), {"", options_.sentinel_password, 0}, share));

@@ -21,6 +21,8 @@ struct RedisPoolOptions {
   std::string sentinel_password;  // of the sentinels
   std::optional<TlsContext> tls;  // REQUIRES: set if url.tls
   size_t idle = 8;                // connections that are kept
+  // Of the names in the URL, and of those that sentinels answer with. Never null. Copies of the options share it.
+  std::shared_ptr<Resolver> resolver = std::make_shared<Resolver>();
 };
 
 class RedisPool {

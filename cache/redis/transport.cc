@@ -2,7 +2,6 @@
 #include "cache/redis/transport.h"
 
 #include <arpa/inet.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <openssl/err.h>
@@ -103,19 +102,15 @@ absl::StatusOr<TlsContext> TlsContext::Make(const std::string& ca_file,
 }
 
 absl::StatusOr<std::unique_ptr<Transport>> Transport::Connect(const RedisServer& server,
+                                                              Resolver& resolver,
                                                               const TlsContext* maybe_tls,
                                                               Deadline deadline) {
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int failed = getaddrinfo(server.host.c_str(), Cat(server.port).c_str(), &hints, &found);
-  if (failed != 0)
-    return absl::UnavailableError(
-        Cat("The name ", server.host, " is not known: ", gai_strerror(failed)));
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> addresses(found, freeaddrinfo);
+  UOPD_ASSIGN(SocketAddresses addresses, resolver.Resolve(server.host, deadline));
   absl::Status last = absl::UnavailableError("no address");
-  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
-    absl::StatusOr<UniqueFd> fd = Open(one->ai_addr, one->ai_addrlen, deadline);
+  for (SocketAddress& one : addresses) {
+    one.SetPort(server.port);
+    absl::StatusOr<UniqueFd> fd =
+        Open(reinterpret_cast<const sockaddr*>(&one.bytes), one.size, deadline);
     if (!fd.ok()) {
       last = fd.status();
       continue;

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "cache/base/wait.h"
 #include "cache/redis/redis_url.h"
+#include "cache/redis/resolver.h"
 #include "core/base/unique_fd.h"
 
 struct ssl_st;
@@ -34,9 +35,10 @@ class TlsContext {
 
 class Transport {
  public:
-  // A connection by TCP; by TLS if `maybe_tls` is not null. UNAVAILABLE: there is none; DEADLINE_EXCEEDED. A name that
-  // has to be asked for may take longer than the deadline, as the C library decides: see resolv.conf(5).
+  // A connection by TCP; by TLS if `maybe_tls` is not null. UNAVAILABLE: there is none, or the name is not known;
+  // DEADLINE_EXCEEDED: also if nobody has resolved the name in time.
   static absl::StatusOr<std::unique_ptr<Transport>> Connect(const RedisServer& server,
+                                                            Resolver& resolver,
                                                             const TlsContext* maybe_tls,
                                                             Deadline deadline);
   static absl::StatusOr<std::unique_ptr<Transport>> ConnectUnix(const std::string& path,

@@ -23,7 +23,8 @@ absl::StatusOr<std::unique_ptr<RedisConnection>> ConnectTo(const test::RedisProc
                                                            const RedisLogin& login = {},
                                                            const TlsContext* tls = nullptr,
                                                            const std::string& host = "127.0.0.1") {
-  UOPD_ASSIGN(auto transport, Transport::Connect({host, redis.port()}, tls, Soon()));
+  Resolver resolver;
+  UOPD_ASSIGN(auto transport, Transport::Connect({host, redis.port()}, resolver, tls, Soon()));
   return RedisConnection::Login(std::move(transport), login, Soon());
 }
 
