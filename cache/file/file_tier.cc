@@ -23,11 +23,27 @@ FileTier::FileTier(FileTierOptions options, StatsTable& stats)
                .retry_us = options_.retry_us,
                .now = options_.now,
                .on_change = options_.on_change}),
+      recent_(options_.file.read_only ? "" : options_.folder),
       queue_(
           options_.queue, [this](const std::vector<WriteOp>& ops) { return WriteBatch(ops); },
-          [this] { keeper_.Tick(); }) {}
+          [this] { keeper_.Tick(); }, [this] { recent_.Clear(); }) {
+  if (!options_.file.read_only) TakeOverRecent();
+}
 
 FileTier::~FileTier() = default;
+
+void FileTier::TakeOverRecent() {
+  recent_.TakeOver([this](Row row) {
+    const auto shared = std::make_shared<const Row>(std::move(row));
+    const Digest address = cache::KeyOf(*shared).address();
+    absl::Status put = Put(address, shared, {});
+    if (absl::IsResourceExhausted(put)) {  // the queue is full, or the row too large for this cache
+      queue_.Flush().IgnoreError();
+      put = Put(address, shared, {});
+    }
+    return absl::IsUnavailable(put) ? put : absl::OkStatus();
+  });
+}
 
 GetResult FileTier::Get(const Key& key) {
   if (auto row = queue_.Find(key.address()); row != nullptr && KeyMatches(*row, key)) {
@@ -84,10 +100,11 @@ absl::Status FileTier::Put(const Digest& address, std::shared_ptr<const Row> row
   }
   StoreStats& stats = stats_.For(row->store);
   WriteOp op{.kind = WriteOp::kPut, .address = address};
-  op.row = std::move(row);
+  op.row = row;
   op.settled = settled;
   switch (queue_.Push(std::move(op))) {
     case PushOutcome::kQueued:
+      recent_.Keep(*row);
       break;
     case PushOutcome::kNoRoom:
       return absl::ResourceExhaustedError("Too many entries wait to be written to the cache.");
@@ -207,6 +224,7 @@ absl::StatusOr<int64_t> FileTier::Remove(std::span<const Digest> addresses) {
     if (keeper_.Current() == nullptr) return 0;
     return absl::PermissionDeniedError("The cache file cannot be written.");
   }
+  recent_.Clear();  // what is removed must not come back
   auto removed = file->Remove(addresses);
   keeper_.Report(file, removed.status());
   return removed;
@@ -233,6 +251,7 @@ absl::Status FileTier::Clear(const std::string& store) {
                ? absl::OkStatus()
                : absl::PermissionDeniedError("The cache file cannot be written.");
   }
+  recent_.Clear();
   absl::Status status = file->Clear(store);
   keeper_.Report(file, status);
   return status;

@@ -7,8 +7,9 @@
 // before it. No caller waits for the disk. While the file cannot be written, Put answers
 // UNAVAILABLE.
 //
-// A process that is killed at any point loses at most the rows that were not flushed. A loss of
-// power may lose the last commits, but never the file.
+// A process that is killed at any point loses no row whose Put has returned: rows that wait are in a file of their own
+// as well (recent_rows.h), which the next FileTier of the folder takes over. A loss of power may lose the last commits,
+// but never the file.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -19,6 +20,7 @@
 #include "cache/base/stats.h"
 #include "cache/base/tier.h"
 #include "cache/file/file_keeper.h"
+#include "cache/file/recent_rows.h"
 #include "cache/file/write_queue.h"
 
 namespace uopd::cache {
@@ -64,6 +66,8 @@ class FileTier final : public Tier {
   absl::StatusOr<T> WithFile(F read, T none);
   // Checks the row that was found at the key's address. A bad row is queued for removal.
   GetResult Judge(const Key& key, Row row);
+  // Queues the rows that processes left which were killed.
+  void TakeOverRecent();
   absl::Status WriteBatch(const std::vector<WriteOp>& ops);
   absl::StatusOr<WriteResult> WriteMakingRoom(CacheFile& file, const std::vector<WriteOp>& ops);
   void Count(const WriteResult& result);
@@ -72,6 +76,7 @@ class FileTier final : public Tier {
   StatsTable& stats_;
   std::atomic<int64_t> max_bytes_;
   FileKeeper keeper_;
+  RecentRows recent_;
   WriteQueue queue_;  // the last member: its thread uses all others
 };
 

@@ -14,10 +14,12 @@ constexpr std::chrono::seconds kIdle{1};
 
 }  // namespace
 
-WriteQueue::WriteQueue(QueueOptions options, Sink sink, std::function<void()> idle)
+WriteQueue::WriteQueue(QueueOptions options, Sink sink, std::function<void()> idle,
+                       std::function<void()> all_written)
     : options_(options),
       sink_(std::move(sink)),
       idle_(std::move(idle)),
+      all_written_(std::move(all_written)),
       thread_([this] { Loop(); }) {}
 
 WriteQueue::~WriteQueue() {
@@ -144,6 +146,7 @@ void WriteQueue::Loop() {
     if (!batch.empty()) {
       MutexLock lock(mu_);
       Finish(batch, status);
+      if (status.ok() && queue_.empty() && all_written_) all_written_();
     }
     room_.notify_all();
     done_.notify_all();

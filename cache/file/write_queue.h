@@ -36,8 +36,10 @@ class WriteQueue {
   // Returns the status that Flush reports. Called from the queue's thread only.
   using Sink = std::function<absl::Status(const std::vector<WriteOp>&)>;
 
-  // `idle` runs on the queue's thread about once a second while there is nothing to write.
-  WriteQueue(QueueOptions options, Sink sink, std::function<void()> idle);
+  // `idle` runs on the queue's thread about once a second while there is nothing to write. `all_written` runs there when
+  // everything that was queued has been written, with the queue locked: it must be short.
+  WriteQueue(QueueOptions options, Sink sink, std::function<void()> idle,
+             std::function<void()> all_written = {});
   ~WriteQueue();  // writes what is queued; gives up on it at the first failure
   WriteQueue(const WriteQueue&) = delete;
   WriteQueue& operator=(const WriteQueue&) = delete;
@@ -67,7 +69,7 @@ class WriteQueue {
 
   const QueueOptions options_;
   const Sink sink_;
-  const std::function<void()> idle_;
+  const std::function<void()> idle_, all_written_;
   mutable Mutex mu_;
   std::condition_variable work_, room_, done_;
   std::deque<Queued> queue_ UOPD_GUARDED_BY(mu_);
