@@ -10,6 +10,8 @@ namespace uopd::cache {
 
 // The store of rows that stay with their daemon: winners from a bundle that nobody has proven yet.
 inline constexpr char kUnprovenStore[] = "unproven";
+// The same: the tuning operations of the daemons of a data folder.
+inline constexpr char kTuneStore[] = "tune";
 
 struct Row {
   std::string store, semantic, environment, value;

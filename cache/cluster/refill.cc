@@ -71,7 +71,7 @@ absl::StatusOr<int64_t> Refill::Pass() {
       UOPD_ASSIGN(const std::vector<EntryInfo> page, select_(query));
       for (const EntryInfo& entry : page) {
         if (stopped()) return absl::CancelledError("The daemon ends.");
-        if (entry.store == kUnprovenStore) continue;
+        if (entry.store == kUnprovenStore || entry.store == kTuneStore) continue;
         UOPD_ASSIGN(const bool missing, SendMissing(entry));
         if (missing) ++sent, bytes += entry.bytes;
       }

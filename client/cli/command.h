@@ -44,6 +44,7 @@ void AddCacheWarm(CLI::App& cache, Globals& globals);
 void AddMetrics(CLI::App& app, Globals& globals);
 void AddQuarantine(CLI::App& app, Globals& globals);
 void AddReplay(CLI::App& app, Globals& globals);
+void AddTune(CLI::App& app, Globals& globals);
 void AddTrainMnist(CLI::App& app, Globals& globals);
 void AddViz(CLI::App& app, Globals& globals);
 

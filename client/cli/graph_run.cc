@@ -13,6 +13,7 @@
 #include "core/ir/io/print.h"
 #include "core/ir/io/wire.h"
 #include "core/ir/verify/spec.h"
+#include "uopd/v1/graph.pb.h"
 
 namespace uopd::cli {
 namespace {
@@ -201,6 +202,31 @@ absl::Status GraphRun::FetchResults(client::Session& session, const v1::ExecuteR
   if (next != response.data_size())
     return absl::InternalError("the daemon returned a wrong number of results");
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> LoadGraph(const std::string& path, const std::string& device) {
+  UOPD_ASSIGN(const std::string text, client::ReadFile(path));
+  ir::UOpContext ctx;
+  std::vector<UOp> lines;
+  const auto sink = ir::Parse(ctx, text, lines);
+  if (!sink.ok()) return WithFrame(sink.status(), Cat("reading ", path));
+  if (absl::Status s = ir::Verify(ctx, *sink, ir::Level::kTensor); !s.ok()) {
+    return WithFrame(ir::NumberedAs(s, ir::Toposort(ctx, *sink), lines), Cat("checking ", path));
+  }
+  std::string encoded = ir::Encode(ctx, *sink);
+  if (device.empty()) return encoded;
+  v1::Graph graph;
+  if (!graph.ParseFromString(encoded)) return absl::InternalError("the graph does not decode");
+  bool any = false;
+  for (v1::Node& node : *graph.mutable_nodes()) {
+    const bool has_device = node.op() == static_cast<uint32_t>(ir::Op::PARAM) ||
+                            node.op() == static_cast<uint32_t>(ir::Op::COPY);
+    if (!has_device || !node.text().empty()) continue;
+    node.set_text(device);
+    any = true;
+  }
+  if (!any) return absl::InvalidArgumentError(Cat(path, " names its devices itself"));
+  return graph.SerializeAsString();
 }
 
 void AddGraph(CLI::App& command, GraphFlags& flags) {

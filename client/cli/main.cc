@@ -92,6 +92,7 @@ int main(int argc, char** argv) {
   uopd::cli::AddQuarantine(app, globals);
   uopd::cli::AddReplay(app, globals);
   uopd::cli::AddTrainMnist(app, globals);
+  uopd::cli::AddTune(app, globals);
   uopd::cli::AddViz(app, globals);
   try {
     app.parse(argc, argv);

@@ -157,6 +157,7 @@ Engine::Engine(const Config& config, std::unique_ptr<GraphCompiler> graph_compil
           CompileOptionsOf(config, devices_, workers_.get(), tuner_.get(), explainer_, failures_),
           *graph_compiler_, *store_, devices_, compilers_),
       cache_operator_(*store_, *graph_compiler_, devices_, compile_.tuning(), tuner_.get()),
+      tune_operations_({.owner = LeaseOwner()}, compile_, *store_),
       kept_programs_(compile_, devices_),
       roofs_(*graph_compiler_, compile_),
       sessions_(SessionOptionsOf(config), total_, task_pool_),
@@ -211,6 +212,7 @@ void Engine::EndWork() {
 
 bool Engine::Drain(std::chrono::steady_clock::time_point deadline) {
   draining_.store(true);
+  tune_operations_.Stop();
   compile_.StopTuning();
   compile_.StopUpgrades();
   const bool done = AwaitWork(deadline);

@@ -25,6 +25,7 @@
 #include "server/engine/kept/kept_runs.h"
 #include "server/engine/operate/cache_operator.h"
 #include "server/engine/operate/cache_transfer.h"
+#include "server/engine/operate/tune_operations.h"
 #include "server/engine/report/roofs.h"
 #include "server/engine/run/run_service.h"
 #include "server/engine/session/peer_rates.h"
@@ -116,6 +117,11 @@ class Engine {
   TaskPool& task_pool() { return task_pool_; }
   KeyExplainer& explainer() { return explainer_; }
   CacheOperator& cache_operator() { return cache_operator_; }
+  TuneOperations& tune_operations() { return tune_operations_; }
+  // TuneOperations::Start on a thread for new graphs, with the daemon's own choice for options that are left open. Calls
+  // `done` on any thread. Until then `request` and the bytes of the graph stay where they are.
+  using TuneStarted = absl::AnyInvocable<void(absl::StatusOr<TuneOperations::OperationPtr>)>;
+  void StartTune(RequestContext& request, TuneWish wish, TuneStarted done);
   // The keys for bundles. Set before requests come.
   const BundleKeys& bundle_keys() const { return bundle_keys_; }
   void set_bundle_keys(BundleKeys keys) { bundle_keys_ = std::move(keys); }
@@ -248,6 +254,7 @@ class Engine {
   KeyExplainer explainer_;
   CompileService compile_;
   CacheOperator cache_operator_;
+  TuneOperations tune_operations_;
   BundleKeys bundle_keys_;
   KeptPrograms kept_programs_;
   Roofs roofs_;

@@ -49,6 +49,20 @@ void Engine::Prepare(RequestContext& request, const GraphRef& graph, const Compi
   Begin(request, graph, wanted, std::move(done));
 }
 
+void Engine::StartTune(RequestContext& request, TuneWish wish, TuneStarted done) {
+  const CompileOptions options = Resolved(wish.options);
+  absl::Status status = Check(wish.options, options);
+  if (status.ok() && !compile_.tunes())
+    status = absl::UnavailableError("this daemon has no worker processes, and only these can tune");
+  if (!status.ok()) return done(std::move(status));
+  wish.options = options;
+  compile_.Post(request.caller,
+                [this, &request, wish = std::move(wish), done = std::move(done)]() mutable {
+                  if (absl::Status over = request.Check(); !over.ok()) return done(std::move(over));
+                  done(tune_operations_.Start(request, wish));
+                });
+}
+
 std::shared_ptr<Preparation> Engine::Begin(RequestContext& request, const GraphRef& graph,
                                            const CompileOptions& wanted, Prepared done) {
   const CompileOptions options = Resolved(wanted);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The UopdService of gRPC: where each call runs (service.cc), and the queries of operators
-// (queries.cc, cache_queries.cc). The work itself is done elsewhere.
+// (queries.cc, cache_queries.cc, tune_queries.cc). The work itself is done elsewhere.
 //
 // Thread-safe. The engine outlives it.
 #pragma once
@@ -43,6 +43,11 @@ class Service final : public v1::UopdService::CallbackService {
   grpc::ServerBidiReactor<v1::ImportCacheRequest, v1::ImportCacheResponse>* ImportCache(
       grpc::CallbackServerContext* context) override {
     return StartCacheImport(engine_, watch_, context);
+  }
+
+  grpc::ServerWriteReactor<v1::WatchTuneResponse>* WatchTune(
+      grpc::CallbackServerContext* context, const v1::WatchTuneRequest* request) override {
+    return StartTuneWatch(engine_, watch_, context, request);
   }
 
   // The daemon has a side socket. Called before the service is served.

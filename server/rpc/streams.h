@@ -29,6 +29,9 @@ grpc::ServerWriteReactor<v1::ExportCacheResponse>* StartCacheExport(
     const v1::ExportCacheRequest* request);
 grpc::ServerBidiReactor<v1::ImportCacheRequest, v1::ImportCacheResponse>* StartCacheImport(
     engine::Engine& engine, StreamWatch& watch, grpc::CallbackServerContext* context);
+grpc::ServerWriteReactor<v1::WatchTuneResponse>* StartTuneWatch(
+    engine::Engine& engine, StreamWatch& watch, grpc::CallbackServerContext* context,
+    const v1::WatchTuneRequest* request);
 grpc::ServerBidiReactor<v1::PipelineRequest, v1::PipelineResponse>* StartPipeline(
     engine::Engine& engine, StreamWatch& watch, const StreamLimits& limits,
     grpc::CallbackServerContext* context);

@@ -76,6 +76,11 @@ class Session {
   absl::Status ImportCache(bool dry_run, absl::FunctionRef<absl::StatusOr<std::string>()> read,
                            absl::FunctionRef<void(const v1::ImportCacheResponse&)> answer);
 
+  // Watches a tuning operation until it is over. `take` gets the messages in order; an error of it ends the call. So does
+  // context.TryCancel() of another thread, with CANCELLED. `context` is new.
+  absl::Status WatchTune(grpc::ClientContext& context, const v1::WatchTuneRequest& request,
+                         absl::FunctionRef<absl::Status(const v1::WatchTuneResponse&)> take);
+
   // For the Pipeline.
 
   v1::UopdService::Stub& stub() { return *stub_; }

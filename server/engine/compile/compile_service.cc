@@ -192,4 +192,23 @@ Preparation::Answer CompileService::Make(RequestContext& request, Graph& graph,
   return handle;
 }
 
+absl::StatusOr<std::shared_ptr<const TuningPlan>> CompileService::PlanTuning(
+    RequestContext& request, const GraphRef& ref, const CompileOptions& options) {
+  UOPD_ASSIGN(const std::unique_ptr<Graph> graph, graphs_.Get(request, ref));
+  UOPD_ASSIGN(schedule::Schedule schedule, schedules_.Get(request, *graph, options));
+  auto plan = std::make_shared<TuningPlan>();
+  plan->digest = graph->digest();
+  UOPD_ASSIGN(plan->set, KernelSet::Of(std::move(schedule), options, devices_));
+  Interrupt interrupt(request.deadline, request.cancelled);
+  UOPD_TRY(DescribeKernels(graph_compiler_, interrupt, *plan));
+  graphs_.Keep(*graph);
+  return plan;
+}
+
+void CompileService::Tune(const std::shared_ptr<const TuningPlan>& plan,
+                          const std::vector<size_t>& kernels,
+                          std::shared_ptr<TuningObserver> observer) {
+  tuning_.Add(TuningTaskOf(plan, kernels, std::move(observer), loader_));
+}
+
 }  // namespace uopd::engine

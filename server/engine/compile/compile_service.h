@@ -37,6 +37,7 @@
 #include "server/engine/compile/program_table.h"
 #include "server/engine/compile/reproducer.h"
 #include "server/engine/compile/schedule.h"
+#include "server/engine/compile/tuning_plan.h"
 #include "server/engine/tune/tuning_service.h"
 
 namespace uopd::engine {
@@ -85,6 +86,18 @@ class CompileService {
   // is none.
   void WithGraph(const Caller& caller, const Digest& digest,
                  absl::AnyInvocable<void(absl::StatusOr<std::unique_ptr<Graph>>)> work);
+  // What there is to tune in a graph (tuning_plan.h): verifies, schedules and lowers it, and compiles nothing. The graph is
+  // kept in the store, so that its digest is enough the next time. For a thread that may work for seconds (Post). Errors are
+  // those of Begin; INVALID_ARGUMENT also for a graph without kernels, RESOURCE_EXHAUSTED for one with too many, and
+  // FAILED_PRECONDITION for one on a device that only compiles.
+  absl::StatusOr<std::shared_ptr<const TuningPlan>> PlanTuning(RequestContext& request,
+                                                               const GraphRef& ref,
+                                                               const CompileOptions& options);
+  // Begins to tune kernels of a plan, in the order of `kernels`, which names them by their numbers in the plan. Each winner
+  // is compiled, so that requests find its code in the cache. `observer` gets numbers of the plan, and is told of its end.
+  void Tune(const std::shared_ptr<const TuningPlan>& plan, const std::vector<size_t>& kernels,
+            std::shared_ptr<TuningObserver> observer);
+
   // A kernel for the daemon's own use, such as a measurement.
   absl::StatusOr<LoadedKernel> LoadKernel(const RequestContext& request,
                                           const KernelRequest& kernel) {

@@ -1,15 +1,35 @@
 // SPDX-License-Identifier: MIT
 // Finds the best opts of a kernel. TuningService calls it, and WorkerTuner implements it.
 #pragma once
+#include <chrono>
 #include <functional>
+#include <limits>
 #include <string>
 #include <string_view>
 
+#include "core/search/beam.h"
 #include "devices/api/device.h"
 #include "server/engine/base/compile_options.h"
 #include "server/engine/tune/tuning_record.h"
 
 namespace uopd::engine {
+
+// What one search may use, if that is less than the tuner's own limits. The best found until then wins. They are no part of
+// the key: the result is the kernel's winner, whoever asks next.
+struct SearchLimits {
+  std::chrono::milliseconds time = std::chrono::milliseconds::max();
+  int candidates = std::numeric_limits<int>::max();
+};
+
+// How somebody else takes part in a search.
+struct SearchControl {
+  // May be called on any thread, and may block for as long as the store takes. Once it has returned true, Tune soon
+  // returns CANCELLED. Null: never cancelled.
+  std::function<bool()> cancelled;
+  std::function<void(const search::Trial&)>
+      progress;  // called after each candidate; null: nobody asks
+  SearchLimits limits;
+};
 
 class KernelTuner {
  public:
@@ -19,12 +39,11 @@ class KernelTuner {
   virtual std::string Environment(const devices::Device& device,
                                   const CompileOptions& options) const = 0;
   // Blocks for seconds to minutes. For the devices of one processor (DeviceInfo) only one call of Tune or Prove
-  // runs at a time; calls for other processors run in parallel. `graph` is an Item::graph. `cancelled`
-  // may be called on any thread, and may block for as long as the store takes. Once it has returned
-  // true, Tune soon returns CANCELLED.
+  // runs at a time; calls for other processors run in parallel. `graph` is an Item::graph.
+  // DEADLINE_EXCEEDED: the time was over before anything was measured.
   virtual absl::StatusOr<TuningRecord> Tune(std::string_view graph, const devices::Device& device,
                                             const CompileOptions& options,
-                                            const std::function<bool()>& cancelled) = 0;
+                                            const SearchControl& control) = 0;
   // Runs the kernel with `opts`, which somebody else found, against the kernel without opts, in the worker that measures,
   // and measures it here. INTERNAL: it computes another result, or does not run, or ends or hangs its worker; INVALID_ARGUMENT: the opts do not apply;
   // UNAVAILABLE: the kernel without opts does not run. Else as Tune.

@@ -178,25 +178,40 @@ void TuningService::Add(TuningTask task) {
     }
     added.emplace_back(processor, std::move(part));
   }
-  MutexLock lock(mu_);
-  if (stopped()) return;
-  for (auto& [processor, part] : added) {
-    Queue& queue = queues_[processor];
-    const auto left = static_cast<size_t>(
-        std::ranges::count(part->task.kernels, false, &TuningTask::Kernel::done));
-    if (queue.parts.size() >= kMaxQueued) {
-      metrics::TuneKernels({"dropped"}).Increment(left);
-      continue;
+  std::vector<PartPtr> dropped;
+  const auto tell = [&] {
+    for (const PartPtr& part : dropped) {
+      if (part->task.observer == nullptr) continue;
+      for (size_t i = 0; i < part->taken.size(); ++i) {
+        if (part->task.kernels[i].done) continue;
+        part->task.observer->Ended(
+            i, absl::ResourceExhaustedError(Cat(kMaxQueued, " programs wait for tuning")), false);
+      }
     }
-    metrics::TuneQueue().Add(1);
-    kernels_left_.fetch_add(left);
-    for (size_t i = 0; i < part->taken.size(); ++i) {
-      if (!part->taken[i]) awaited_[part->addresses[i]].emplace_back(part, i);
+  };
+  {
+    MutexLock lock(mu_);
+    if (stopped()) return;
+    for (auto& [processor, part] : added) {
+      Queue& queue = queues_[processor];
+      const auto left = static_cast<size_t>(
+          std::ranges::count(part->task.kernels, false, &TuningTask::Kernel::done));
+      if (queue.parts.size() >= kMaxQueued) {
+        metrics::TuneKernels({"dropped"}).Increment(left);
+        dropped.push_back(std::move(part));
+        continue;
+      }
+      metrics::TuneQueue().Add(1);
+      kernels_left_.fetch_add(left);
+      for (size_t i = 0; i < part->taken.size(); ++i) {
+        if (!part->taken[i]) awaited_[part->addresses[i]].emplace_back(part, i);
+      }
+      queue.parts.push_back(std::move(part));
+      if (!queue.thread.joinable()) queue.thread = std::thread([this, &queue] { Work(queue); });
+      queue.wake.notify_one();
     }
-    queue.parts.push_back(std::move(part));
-    if (!queue.thread.joinable()) queue.thread = std::thread([this, &queue] { Work(queue); });
-    queue.wake.notify_one();
   }
+  tell();
 }
 
 void TuningService::Forget(const PartPtr& part) {
@@ -256,7 +271,7 @@ void TuningService::UseArrivals() {
     if (!record.ok()) continue;  // the threads of the queues will find out
     const absl::StatusOr<Obtained> obtained = Obtained{*std::move(record), true};
     for (const auto& [part, i] : arrived->kernels) {
-      if (stopped() || part->task.program.expired()) continue;
+      if (stopped() || !part->task.wanted()) continue;
       if (UseOf(part->task.options) != cache::Use::kReadAndKeep) continue;  // it wants its own
       if (const Taken taken(*this, *part, i); taken) Use(*part, i, obtained, 0).IgnoreError();
     }
@@ -283,7 +298,7 @@ void TuningService::Run(Queue& queue, Part& part) {
   auto tune_all = [&](bool wait) {
     std::erase_if(left, [&](size_t i) {
       if (part.taken[i]) return true;  // its result arrived
-      if (!stopped() && !part.task.program.expired() && !TuneOne(queue, part, i, wait)) {
+      if (!stopped() && part.task.wanted() && !TuneOne(queue, part, i, wait)) {
         return false;
       }
       const Taken ends(*this, part, i);
@@ -310,9 +325,16 @@ bool TuningService::TuneOne(Queue& queue, Part& part, size_t i, bool wait) {
   const TuningTask::Kernel& kernel = task.kernels[i];
   const cache::Key key = KeyOf(kernel.graph, *kernel.device, task.options);
   RecentFailures* const failures = options_.failures;
-  if (failures != nullptr ? failures->Find(FailureKind::kTuning, key.address()).has_value()
-                          : queue.failed.contains(key.address()))
+  std::optional<absl::Status> known;
+  if (failures != nullptr) {
+    known = failures->Find(FailureKind::kTuning, key.address());
+  } else if (queue.failed.contains(key.address())) {
+    known = absl::FailedPreconditionError("the kernel could not be tuned before");
+  }
+  if (known) {
+    if (task.observer != nullptr) task.observer->Ended(i, *known, false);
     return true;
+  }
   const int64_t begin_ns = NowNs();
   const auto obtained = Obtain(key, part, i, wait);
   if (absl::IsAborted(obtained.status())) return false;
@@ -338,6 +360,13 @@ absl::Status TuningService::Use(Part& part, size_t i, const absl::StatusOr<Obtai
   const TuningTask::Kernel& kernel = task.kernels[i];
   absl::Status status = obtained.status();
   if (status.ok()) status = task.use(i, obtained->record);
+  if (task.observer != nullptr) {
+    if (status.ok()) {
+      task.observer->Ended(i, obtained->record, obtained->found);
+    } else {
+      task.observer->Ended(i, status, false);
+    }
+  }
   if (absl::IsCancelled(status)) {
     metrics::TuneKernels({"cancelled"}).Increment();
     return status;
@@ -357,21 +386,43 @@ absl::Status TuningService::Use(Part& part, size_t i, const absl::StatusOr<Obtai
   return absl::OkStatus();
 }
 
+absl::StatusOr<TuningRecord> TuningService::Search(const TuningTask& task, size_t i,
+                                                   const std::function<bool()>& cancelled) {
+  const TuningTask::Kernel& kernel = task.kernels[i];
+  SearchControl control{.cancelled = cancelled};
+  if (task.observer == nullptr)
+    return tuner_->Tune(kernel.graph, *kernel.device, task.options, control);
+  const auto limits = task.observer->Begin(i);
+  if (!limits.ok()) return absl::CancelledError(limits.status().message());
+  control.limits = *limits;
+  control.progress = [&](const search::Trial& trial) { task.observer->Tried(i, trial); };
+  auto found = tuner_->Tune(kernel.graph, *kernel.device, task.options, control);
+  // The observer's limit is not the fault of the kernel, which must not count as one that cannot be tuned.
+  if (absl::IsDeadlineExceeded(found.status()) && limits->time != std::chrono::milliseconds::max())
+    return absl::CancelledError("the time was over before anything was measured");
+  return found;
+}
+
 absl::StatusOr<TuningService::Obtained> TuningService::Obtain(const cache::Key& key, Part& part,
                                                               size_t i, bool wait) {
   const TuningTask& task = part.task;
   const TuningTask::Kernel& kernel = task.kernels[i];
   // A result that arrives ends the search for it.
   cache::LoadOptions load{
-      .limits = {.cancelled = [&] { return stopped() || part.taken[i]; }},
+      .limits = {.cancelled =
+                     [&] {
+                       return stopped() || part.taken[i] ||
+                              (task.observer != nullptr && task.observer->cancelled());
+                     }},
       .lease_ttl_us = options_.lease_us,
       .owner = options_.owner,
       .may_compute = [this] { return options_.gate.MaySearch(store_.maybe_cluster()); },
       .strict_lease = store_.maybe_cluster() != nullptr,
       .use = UseOf(task.options)};
-  if (!wait) {
-    load.waits_for = [this](std::string_view holder) {
-      return OnOneMachine(holder, options_.owner);
+  if (!wait || task.observer != nullptr) {
+    load.waits_for = [&, wait](std::string_view holder) {
+      if (task.observer != nullptr) task.observer->WaitsFor(i, holder);
+      return wait || OnOneMachine(holder, options_.owner);
     };
   }
   auto tune = [&](const cache::WaitLimits& limits) -> absl::StatusOr<std::string> {
@@ -379,7 +430,7 @@ absl::StatusOr<TuningService::Obtained> TuningService::Obtain(const cache::Key& 
     UOPD_TRY(turn.held());
     if (auto proven = TakeUnproven(key, kernel, task.options, limits.cancelled))
       return proven->Encode();
-    const auto record = tuner_->Tune(kernel.graph, *kernel.device, task.options, limits.cancelled);
+    const auto record = Search(task, i, limits.cancelled);
     // A worker that died. Of a load ABORTED says that somebody else tunes the kernel.
     if (absl::IsAborted(record.status())) return absl::InternalError(StatusText(record.status()));
     UOPD_TRY(record.status());

@@ -41,6 +41,7 @@
 #include "core/base/mutex.h"
 #include "server/engine/base/recent_failures.h"
 #include "server/engine/tune/kernel_tuner.h"
+#include "server/engine/tune/tuning_observer.h"
 
 namespace uopd::engine {
 
@@ -58,6 +59,12 @@ struct TuningTask {
   // Puts the result for kernels[i] into the program. Called on any tuning thread, also on several
   // at the same time.
   std::function<absl::Status(size_t i, const TuningRecord& found)> use;
+  // Follows the tuning. Null: nobody does. Kept until the last call.
+  std::shared_ptr<TuningObserver> observer;
+
+  bool wanted() const {
+    return !program.expired() && (observer == nullptr || !observer->cancelled());
+  }
 };
 
 class TuningService {
@@ -162,6 +169,9 @@ class TuningService {
                                            const std::function<bool()>& cancelled);
   // ABORTED: the same.
   absl::StatusOr<Obtained> Obtain(const cache::Key& key, Part& part, size_t i, bool wait);
+  // The search for kernel i, which has its turn.
+  absl::StatusOr<TuningRecord> Search(const TuningTask& task, size_t i,
+                                      const std::function<bool()>& cancelled);
   cache::Key KeyOf(std::string_view graph, const devices::Device& device,
                    const CompileOptions& options) const;
   // A part that is not run any more.

@@ -94,16 +94,20 @@ worker::TuneOptions WorkerTuner::RunOptionsOf(const devices::Device& device,
 absl::StatusOr<TuningRecord> WorkerTuner::Tune(std::string_view graph,
                                                const devices::Device& device,
                                                const CompileOptions& options,
-                                               const std::function<bool()>& cancelled) {
+                                               const SearchControl& control) {
   ir::UOpContext ctx;
   UOPD_ASSIGN(const ir::UOp sink, ir::Decode(ctx, graph, ir::Level::kKernel));
-  worker::TuneOptions tune = RunOptionsOf(device, options, cancelled);
+  worker::TuneOptions tune = RunOptionsOf(device, options, control.cancelled);
+  if (control.limits.time < limits_.timeout)
+    tune.beam.deadline = std::chrono::steady_clock::now() + control.limits.time;
+  tune.beam.max_candidates = std::min(tune.beam.max_candidates, control.limits.candidates);
   Recall recall(memory_, graph, device.target(), options.ignore_beam_cache);
   tune.beam.book = &recall.book;
   tune.beam.model = &recall.model;
   tune.beam.progress = [&](const search::Trial& trial) {
     metrics::TuneCandidates({OutcomeOf(trial)}).Increment();
     recall.KeepSometimes();
+    if (control.progress) control.progress(trial);
   };
   UOPD_ASSIGN(worker::TunedKernel tuned,
               worker::TuneKernel(ctx, sink, device.target(), tune, pools_(device)));

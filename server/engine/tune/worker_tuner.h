@@ -31,7 +31,7 @@ class WorkerTuner final : public KernelTuner {
                           const CompileOptions& options) const override;
   absl::StatusOr<TuningRecord> Tune(std::string_view graph, const devices::Device& device,
                                     const CompileOptions& options,
-                                    const std::function<bool()>& cancelled) override;
+                                    const SearchControl& control) override;
   absl::StatusOr<TuningRecord> Prove(std::string_view graph, const devices::Device& device,
                                      const CompileOptions& options, const Opts& opts,
                                      const std::function<bool()>& cancelled) override;

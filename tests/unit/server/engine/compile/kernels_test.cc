@@ -96,8 +96,7 @@ class KernelsTest : public testing::Test {
       return "tuner";
     }
     absl::StatusOr<TuningRecord> Tune(std::string_view, const devices::Device&,
-                                      const CompileOptions&,
-                                      const std::function<bool()>&) override {
+                                      const CompileOptions&, const SearchControl&) override {
       return absl::InternalError("not asked for");
     }
     absl::StatusOr<TuningRecord> Prove(std::string_view, const devices::Device&,

@@ -34,7 +34,7 @@ class OperatorsTuner final : public KernelTuner {
     return Cat("tuner ", name, " beam=", options.beam, " fast_math=", options.fast_math ? 1 : 0);
   }
   absl::StatusOr<TuningRecord> Tune(std::string_view, const devices::Device&, const CompileOptions&,
-                                    const std::function<bool()>&) override {
+                                    const SearchControl&) override {
     return TuningRecord{.opts = {{codegen::OptKind::kUpcast, 0, 4}},
                         .seconds = found_seconds,
                         .heuristic_seconds = 2e-6};

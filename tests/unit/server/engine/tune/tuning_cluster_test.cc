@@ -26,10 +26,10 @@ class SlowTuner final : public KernelTuner {
     return "environment";
   }
   absl::StatusOr<TuningRecord> Tune(std::string_view, const devices::Device&, const CompileOptions&,
-                                    const std::function<bool()>& cancelled) override {
+                                    const SearchControl& control) override {
     const int call = ++calls;
     while (!go) {
-      if (cancelled()) return absl::CancelledError("cancelled");
+      if (control.cancelled()) return absl::CancelledError("cancelled");
       std::this_thread::yield();
     }
     return TuningRecord{.seconds = static_cast<double>(call)};

@@ -27,9 +27,9 @@ class FakeTuner final : public KernelTuner {
     return "beam=" + std::to_string(options.beam);
   }
   absl::StatusOr<TuningRecord> Tune(std::string_view, const devices::Device&, const CompileOptions&,
-                                    const std::function<bool()>& cancelled) override {
+                                    const SearchControl& control) override {
     ++calls;
-    if (on_tune) UOPD_TRY(on_tune(cancelled));
+    if (on_tune) UOPD_TRY(on_tune(control.cancelled));
     return TuningRecord{.opts = kOpts, .seconds = 1e-6, .heuristic_seconds = 2e-6, .measured = 7};
   }
   absl::StatusOr<TuningRecord> Prove(std::string_view, const devices::Device&,
