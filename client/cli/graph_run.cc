@@ -219,8 +219,8 @@ absl::StatusOr<std::string> LoadGraph(const std::string& path, const std::string
   if (!graph.ParseFromString(encoded)) return absl::InternalError("the graph does not decode");
   bool any = false;
   for (v1::Node& node : *graph.mutable_nodes()) {
-    const bool has_device = node.op() == static_cast<uint32_t>(ir::Op::PARAM) ||
-                            node.op() == static_cast<uint32_t>(ir::Op::COPY);
+    const bool has_device =
+        node.op() == ir::Info(ir::Op::PARAM).wire || node.op() == ir::Info(ir::Op::COPY).wire;
     if (!has_device || !node.text().empty()) continue;
     node.set_text(device);
     any = true;

@@ -115,7 +115,9 @@ class Picture {
     const double right = kWidth - kRight, bottom = kHeight - kBottom;
     // 1, 2 and 5 of every decade; only the decades if there are many.
     const bool fine = high_ - low_ <= 3;
-    for (int decade = static_cast<int>(std::floor(low_)); decade <= std::ceil(high_); ++decade) {
+    const int every = std::max(1, static_cast<int>((high_ - low_) / 10));  // decades between lines
+    for (int decade = static_cast<int>(std::floor(low_)); decade <= std::ceil(high_);
+         decade += every) {
       for (const double digit : {1.0, 2.0, 5.0}) {
         const double seconds = digit * std::pow(10.0, decade);
         const double at = std::log10(seconds);

@@ -41,14 +41,27 @@ std::string FlipGraph(int64_t n) {
   return Stored(ctx, Vector(ctx, 0, n), ir::Flip(ctx, Vector(ctx, 1, n), axis));
 }
 
-std::string PairsGraph(int64_t n) {
-  ir::UOpContext ctx;
+namespace {
+
+// slot `first` [i] = sum over j of max(slot `first` + 1 [i], slot `first` + 2 [j]).
+ir::UOp Pairs(ir::UOpContext& ctx, int64_t first, int64_t n) {
   const int64_t column[] = {n, 1}, row[] = {1, n}, axis[] = {1}, flat[] = {n};
-  const ir::UOp pairs = ir::Alu(
-      ctx, ir::Op::MAX,
-      {ir::Reshape(ctx, Vector(ctx, 1, n), column), ir::Reshape(ctx, Vector(ctx, 2, n), row)});
-  return Stored(ctx, Vector(ctx, 0, n),
-                ir::Reshape(ctx, ir::ReduceAxes(ctx, ir::Op::ADD, pairs, axis), flat));
+  const ir::UOp pairs = ir::Alu(ctx, ir::Op::MAX,
+                                {ir::Reshape(ctx, Vector(ctx, first + 1, n), column),
+                                 ir::Reshape(ctx, Vector(ctx, first + 2, n), row)});
+  return ir::Store(ctx, Vector(ctx, first, n),
+                   ir::Reshape(ctx, ir::ReduceAxes(ctx, ir::Op::ADD, pairs, axis), flat));
+}
+
+}  // namespace
+
+std::string PairsGraph(int64_t n) { return ManyPairsGraph(1, n); }
+
+std::string ManyPairsGraph(int count, int64_t n) {
+  ir::UOpContext ctx;
+  std::vector<ir::UOp> stores;
+  for (int i = 0; i < count; ++i) stores.push_back(Pairs(ctx, 3 * i, n + i));
+  return ir::Encode(ctx, ir::Sink(ctx, stores));
 }
 
 std::string LongGraph(int64_t n) {

@@ -17,6 +17,9 @@ std::string FlipGraph(int64_t n);
 // nothing simplifies away.
 std::string PairsGraph(int64_t n);
 
+// The same for `count` sizes from n on, with slots of their own: as many kernels.
+std::string ManyPairsGraph(int count, int64_t n);
+
 // slot 0 [0] = sum of sin(i) over n integers, a few hundred bytes for any n: days for 2^40.
 std::string LongGraph(int64_t n);
 

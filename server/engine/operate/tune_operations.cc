@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kLookEvery{200}, kLookAtOthersEvery{1000};
+constexpr int kLooksBetweenOthers = 5;
 constexpr size_t kMaxIdBytes = 64;
 
 int64_t NowUnixUs() {
@@ -83,6 +83,7 @@ void TuneOperations::Write(const OperationPtr& op) {
 }
 
 void TuneOperations::Scan() {
+  const MutexLock rows(rows_mu_);
   for (const Digest& row : rows_.List()) {
     {
       MutexLock lock(mu_);
@@ -95,6 +96,7 @@ void TuneOperations::Scan() {
     const auto op = std::make_shared<TuneOperation>(*std::move(state));
     MutexLock lock(mu_);
     entries_.try_emplace(op->id(), Entry{.op = op});
+    changed_.notify_all();  // the thread may have had nothing to look at
   }
 }
 
@@ -406,6 +408,7 @@ void TuneOperations::Adopt(const OperationPtr& seen) {
 }
 
 void TuneOperations::Trim() {
+  const MutexLock rows(rows_mu_);
   std::vector<std::string> removed;
   {
     MutexLock lock(mu_);
@@ -444,7 +447,7 @@ void TuneOperations::Keep() {
     // Each look at an operation of another daemon asks for its lease.
     if (const auto now = steady_clock::now(); now >= others_at) {
       LookAtOthers();
-      others_at = now + kLookAtOthersEvery;
+      others_at = now + kLooksBetweenOthers * options_.look_every;
     }
     MutexLock lock(mu_);
     const auto active = [&]() UOPD_REQUIRES(mu_) {
@@ -453,7 +456,8 @@ void TuneOperations::Keep() {
       });
     };
     if (active()) {
-      lock.WaitUntil(changed_, steady_clock::now() + kLookEvery, [this] { return stopped(); });
+      lock.WaitUntil(changed_, steady_clock::now() + options_.look_every,
+                     [this] { return stopped(); });
     } else {
       lock.Wait(changed_, [&]() UOPD_REQUIRES(mu_) { return stopped() || active(); });
     }

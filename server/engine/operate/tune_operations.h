@@ -63,7 +63,7 @@ class TuneOperations {
 
   struct Options {
     std::string owner;             // for leases (LeaseOwner)
-    int64_t lease_us = 3'000'000;  // how long a daemon that died keeps an operation
+    int64_t lease_us = 2'000'000;  // how long a daemon that died keeps an operation
     size_t active = 64;            // operations that are not over
     size_t active_of_tenant = 8;
     size_t kept = 512;  // in all
@@ -71,6 +71,8 @@ class TuneOperations {
     std::chrono::hours age{24 * 30};  // those that are over go after this time
     int attempts = 3;                 // of daemons, without anything found in between
     std::chrono::milliseconds write_every{2000};
+    std::chrono::milliseconds look_every{
+        200};  // at this daemon's operations; at those of others five times less often
   };
 
   // `compile` and `store` outlive this object.
@@ -110,7 +112,7 @@ class TuneOperations {
   };
 
   // Reads rows that this daemon does not know yet.
-  void Scan() UOPD_EXCLUDES(mu_);
+  void Scan() UOPD_EXCLUDES(mu_, rows_mu_);
   absl::Status Room(const std::string& tenant) UOPD_REQUIRES(mu_);
   // Enters an operation that this daemon runs from now on.
   absl::Status Enter(const OperationPtr& op, std::unique_ptr<TuneRows::Lease> maybe_lease,
@@ -125,7 +127,7 @@ class TuneOperations {
   void LookAtOwn() UOPD_EXCLUDES(mu_);
   void LookAtOthers() UOPD_EXCLUDES(mu_);
   void Adopt(const OperationPtr& seen) UOPD_EXCLUDES(mu_);
-  void Trim() UOPD_EXCLUDES(mu_);
+  void Trim() UOPD_EXCLUDES(mu_, rows_mu_);
   void Keep() UOPD_EXCLUDES(mu_);
   bool stopped() const { return stopped_.load(std::memory_order_acquire); }
 
@@ -133,6 +135,7 @@ class TuneOperations {
   CompileService& compile_;
   TuneRows rows_;
   std::atomic<bool> stopped_{false};
+  Mutex rows_mu_;   // held while rows appear or go. The first of the locks
   Mutex write_mu_;  // taken before a state is copied, so that the newest state is written last
   Mutex mu_;
   std::condition_variable changed_;

@@ -170,7 +170,7 @@ void TunedKernelState::AddPoint(const TunePoint& point, size_t limit) {
       if (last || (keep_best && is_best) || number % 2 == 1) kept.push_back(p);
     }
     points = std::move(kept);
-    if (points.size() <= std::max<size_t>(limit / 4 * 3, 1)) return;
+    if (points.size() <= limit) return;
   }
 }
 

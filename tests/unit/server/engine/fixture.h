@@ -10,8 +10,10 @@
 #include <cstdlib>
 #include <functional>
 #include <future>
+#include <initializer_list>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "cache/store.h"
 #include "core/ir/build.h"
@@ -59,6 +61,9 @@ class FakeCompiler final : public GraphCompiler {
       out.buffers.resize(std::max(out.buffers.size(), slot + 1));
       out.buffers[slot] = {u.dtype(), ir::Product(*ir::StaticDims(*ctx.ShapeOf(u))), true, true};
     }
+    if (!out.buffers.empty()) {
+      out.estimate_ns = ns_per_element * static_cast<double>(out.buffers[0].elements);
+    }
     return source;
   }
 
@@ -76,6 +81,7 @@ class FakeCompiler final : public GraphCompiler {
   std::function<absl::Status(Interrupt&)> on_interrupt;  // the same, with its Interrupt
   std::function<std::string()> on_text;                  // gives the source
   codegen::LaunchGeometry launch;                        // of every kernel
+  double ns_per_element = 0;                             // for the estimates of kernels
 };
 
 // Calls start(done) and waits until done was called; what it was called with.
@@ -131,6 +137,20 @@ inline std::string ScaleGraph(int64_t n, double factor, std::string_view device 
   const ir::UOp value = ir::Mul(ctx, param(1), ctx.Float(ir::Dtype::F32, factor));
   const ir::UOp store = ir::Store(ctx, param(0), value);
   return ir::Encode(ctx, ir::Sink(ctx, std::span(&store, 1)));
+}
+
+// For each size n: slot 2i = slot 2i+1 * 2, f32 of n elements. So there is a kernel for each size.
+inline std::string ScaleGraphs(std::initializer_list<int64_t> sizes) {
+  ir::UOpContext ctx;
+  std::vector<ir::UOp> stores;
+  for (const int64_t n : sizes) {
+    const ir::UOp shape = ir::ShapeArg(ctx, std::initializer_list<int64_t>{n});
+    const auto slot = static_cast<int64_t>(stores.size()) * 2;
+    const ir::UOp to = ir::Param(ctx, slot, ir::Dtype::F32, shape, "");
+    const ir::UOp from = ir::Param(ctx, slot + 1, ir::Dtype::F32, shape, "");
+    stores.push_back(ir::Store(ctx, to, ir::Mul(ctx, from, ctx.Float(ir::Dtype::F32, 2))));
+  }
+  return ir::Encode(ctx, ir::Sink(ctx, stores));
 }
 
 }  // namespace uopd::engine
