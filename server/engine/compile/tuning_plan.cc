@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -38,8 +37,8 @@ class Renumbered final : public TuningObserver {
 void SortByEstimate(TuningPlan& plan) {
   std::vector<size_t> order(plan.kernels.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, std::greater(), [&](size_t i) {
-    return plan.kernels[i].estimate_s * plan.kernels[i].launches;
+  std::ranges::sort(order, {}, [&](size_t i) {
+    return std::pair(-plan.kernels[i].estimate_s * plan.kernels[i].launches, i);
   });
   std::vector<ScheduledKernel> scheduled;
   std::vector<TuningPlan::Kernel> kernels;

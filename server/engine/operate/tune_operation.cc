@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <map>
 
 #include "core/base/telemetry/trace.h"
@@ -147,8 +146,9 @@ std::vector<size_t> TuneOperation::Run(const TuningPlan& plan,
     k.detail.clear();
     left.push_back(i);
   }
-  std::ranges::stable_sort(left, std::greater(),
-                           [&](size_t i) UOPD_REQUIRES(mu_) { return state_.kernels[i].Weight(); });
+  std::ranges::sort(left, {}, [&](size_t i) UOPD_REQUIRES(mu_) {
+    return std::pair(-state_.kernels[i].Weight(), i);
+  });
   live_.assign(state_.kernels.size(), {});
   for (size_t i = 0; i < live_.size(); ++i) Touch(i);
   ++plans_;

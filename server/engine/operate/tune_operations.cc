@@ -220,7 +220,9 @@ std::vector<TuneOperations::OperationPtr> TuneOperations::List(const TuneViewer&
       if (viewer.Sees(*entry.op)) found.emplace_back(entry.op->Summary().head.created_us, entry.op);
     }
   }
-  std::ranges::stable_sort(found, std::greater(), [](const auto& one) { return one.first; });
+  std::ranges::sort(found, [](const auto& a, const auto& b) {
+    return std::pair(-a.first, a.second->id()) < std::pair(-b.first, b.second->id());
+  });
   std::vector<OperationPtr> out;
   for (auto& [created, op] : found) out.push_back(std::move(op));
   return out;
