@@ -114,7 +114,7 @@ std::string TuneView::Table() const {
                            ShortTime(k.best_seconds()),
                            ratio > 0 ? absl::StrFormat("%.2fx", ratio) : "-",
                            static_cast<long long>(k.measured() + k.failed()), k.state(), k.name(),
-                           text, k.limited() ? " (ended by the budget)" : "");
+                           text, over && k.limited() ? " (ended by the budget)" : "");
   }
   out += absl::StrFormat("%s: %d of %d kernels tuned, %d found, %d failed, %d skipped",
                          tune_.state(), tune_.kernels_tuned(), tune_.kernels(),

@@ -399,7 +399,7 @@ absl::StatusOr<TuningRecord> TuningService::Search(const TuningTask& task, size_
   auto found = tuner_->Tune(kernel.graph, *kernel.device, task.options, control);
   // The observer's limit is not the fault of the kernel, which must not count as one that cannot be tuned.
   if (absl::IsDeadlineExceeded(found.status()) && limits->time != std::chrono::milliseconds::max())
-    return absl::CancelledError("the time was over before anything was measured");
+    return absl::CancelledError("the budget was used up before a winner was checked");
   return found;
 }
 
