@@ -360,7 +360,8 @@ void TuneOperation::Tried(size_t kernel, const search::Trial& trial) {
     ++k.pruned;
   }
   const auto number = static_cast<uint32_t>(k.measured + k.failed + k.pruned);
-  if (trial.outcome == search::Trial::kMeasured || trial.outcome == search::Trial::kFailed)
+  if (!trial.remembered &&
+      (trial.outcome == search::Trial::kMeasured || trial.outcome == search::Trial::kFailed))
     ++state_.candidates;
   k.trying = Short(Text(trial.opts));
   if (trial.outcome == search::Trial::kMeasured && std::isfinite(trial.seconds)) {
