@@ -41,7 +41,7 @@ std::unique_ptr<Store> Store::Open(StoreOptions options, std::unique_ptr<Cluster
                                                        .now = options.now,
                                                        .on_failure = options.on_lease_failure});
   }
-  if (maybe_cluster != nullptr) {
+  if (maybe_cluster != nullptr && maybe_cluster->coordinates()) {
     leases = std::make_unique<ClusterLeases>(maybe_cluster->server(), std::move(leases),
                                              maybe_cluster->budget());
   }
@@ -70,8 +70,10 @@ Store::Store(std::unique_ptr<StatsTable> stats, std::vector<std::unique_ptr<Tier
       tiers_(std::move(tiers)),
       cluster_(std::move(maybe_cluster)) {
   if (cluster_ == nullptr) return;
-  cluster_->Listen(
-      [this](const std::shared_ptr<const Row>& row) { Keep(cache::KeyOf(*row), row); });
+  if (cluster_->coordinates()) {
+    cluster_->Listen(
+        [this](const std::shared_ptr<const Row>& row) { Keep(cache::KeyOf(*row), row); });
+  }
   if (!cluster_->can_sign()) return;
   refill_ = std::make_unique<Refill>(
       *cluster_, refill, [this](const EntryQuery& query) { return Select(query); },

@@ -4,7 +4,7 @@
 // A row goes to the first tier that accepts it. The first tier is the file that the daemons of a
 // folder share, the second is memory. With a cluster, the row also goes to a server that daemons of
 // other machines share, and rows from there are put into the first tier. One authority hands out
-// the leases and their tokens.
+// the leases and their tokens: that server if it can, otherwise the folder.
 // Thread-safe. Nothing here makes a request fail. A cache that cannot answer returns kMiss or
 // kUnavailable, and the caller computes the value. A cache that cannot keep a value says so in the
 // status of Put, which callers may ignore. Times are microseconds since the epoch.

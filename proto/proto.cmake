@@ -18,6 +18,17 @@ target_compile_options(uopd_proto PRIVATE -w)
 # Generated files define the same static names.
 set_target_properties(uopd_proto PROPERTIES UNITY_BUILD OFF)
 
+# What a cache of the Remote Execution API speaks: target uopd_reapi_proto.
+add_library(uopd_reapi_proto STATIC
+  ${CMAKE_SOURCE_DIR}/proto/build/bazel/remote/execution/v2/remote_execution.proto
+  ${CMAKE_SOURCE_DIR}/proto/google/bytestream/bytestream.proto)
+protobuf_generate(TARGET uopd_reapi_proto LANGUAGE cpp IMPORT_DIRS ${CMAKE_SOURCE_DIR}/proto PROTOC_OUT_DIR ${UOPD_PROTO_OUT})
+protobuf_generate(TARGET uopd_reapi_proto LANGUAGE grpc GENERATE_EXTENSIONS .grpc.pb.h .grpc.pb.cc
+  PLUGIN "protoc-gen-grpc=${GRPC_CPP_PLUGIN}" IMPORT_DIRS ${CMAKE_SOURCE_DIR}/proto PROTOC_OUT_DIR ${UOPD_PROTO_OUT})
+target_link_libraries(uopd_reapi_proto PUBLIC uopd_proto)
+target_compile_options(uopd_reapi_proto PRIVATE -w)
+set_target_properties(uopd_reapi_proto PROPERTIES UNITY_BUILD OFF)
+
 # What uses gRPC under ThreadSanitizer takes this along, so that the order that gRPC gives to threads is seen.
 if(UOPD_SANITIZE MATCHES thread)
   target_sources(uopd_proto INTERFACE

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "server/open_cluster.h"
 
+#include <algorithm>
+#include <fstream>
+#include <sstream>
 #include <utility>
 
 #include "absl/strings/str_split.h"
 #include "cache/cluster/secret_file.h"
+#include "cache/reapi/reapi_shared_server.h"
 #include "cache/redis/redis_shared_server.h"
 #include "core/base/status.h"
 #include "core/base/telemetry/log.h"
@@ -20,6 +24,16 @@ absl::StatusOr<std::string> Password(const std::string& file, const char* settin
   return password;
 }
 
+absl::StatusOr<cache::TlsContext> Tls(const Config& config) {
+  auto tls =
+      cache::TlsContext::Make(config.cache_cluster_ca_file(), config.cache_cluster_cert_file(),
+                              config.cache_cluster_key_file());
+  if (!tls.ok())
+    return WithFrame(tls.status(),
+                     "reading the settings cache.cluster_ca_file, _cert_file and _key_file");
+  return tls;
+}
+
 absl::StatusOr<cache::RedisPoolOptions> PoolOptions(const Config& config) {
   cache::RedisPoolOptions pool;
   auto url = cache::ParseRedisUrl(config.cache_cluster());
@@ -30,15 +44,47 @@ absl::StatusOr<cache::RedisPoolOptions> PoolOptions(const Config& config) {
   UOPD_ASSIGN(pool.sentinel_password, Password(config.cache_cluster_sentinel_password_file(),
                                                "cache.cluster_sentinel_password_file"));
   if (pool.url.tls) {
-    auto tls =
-        cache::TlsContext::Make(config.cache_cluster_ca_file(), config.cache_cluster_cert_file(),
-                                config.cache_cluster_key_file());
-    if (!tls.ok())
-      return WithFrame(tls.status(),
-                       "reading the settings cache.cluster_ca_file, _cert_file and _key_file");
-    pool.tls = *std::move(tls);
+    UOPD_ASSIGN(pool.tls, Tls(config));
   }
   return pool;
+}
+
+// The text of a file that was read before as one of certificates or of a key; empty: none.
+absl::StatusOr<std::string> PemText(const std::string& file) {
+  if (file.empty()) return std::string();
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  if (text.str().empty()) return Invalid(Cat("The file ", file, " cannot be read."));
+  return std::move(text).str();
+}
+
+absl::StatusOr<cache::ReapiOptions> MakeReapiOptions(const Config& config) {
+  cache::ReapiOptions options;
+  auto url = cache::ParseReapiUrl(config.cache_cluster());
+  if (!url.ok()) return WithFrame(url.status(), "reading setting cache.cluster");
+  options.url = *std::move(url);
+  UOPD_ASSIGN(options.password,
+              Password(config.cache_cluster_password_file(), "cache.cluster_password_file"));
+  if (!std::ranges::all_of(options.password, [](char c) { return c >= ' ' && c < 127; }))
+    return Invalid(
+        "setting cache.cluster_password_file: the password of a server of the Remote "
+        "Execution API is one line of printable ASCII characters");
+  if (!options.url.tls) return options;
+  UOPD_TRY(Tls(config).status());  // gRPC would say much later, and less, what is wrong with them
+  UOPD_ASSIGN(options.ca, PemText(config.cache_cluster_ca_file()));
+  UOPD_ASSIGN(options.cert, PemText(config.cache_cluster_cert_file()));
+  UOPD_ASSIGN(options.key, PemText(config.cache_cluster_key_file()));
+  return options;
+}
+
+absl::StatusOr<std::unique_ptr<cache::SharedServer>> OpenServer(const Config& config) {
+  if (cache::IsReapiUrl(config.cache_cluster())) {
+    UOPD_ASSIGN(const cache::ReapiOptions options, MakeReapiOptions(config));
+    return std::make_unique<cache::ReapiSharedServer>(options);
+  }
+  UOPD_ASSIGN(cache::RedisPoolOptions pool, PoolOptions(config));
+  return std::make_unique<cache::RedisSharedServer>(
+      cache::RedisSharedOptions{.pool = std::move(pool)});
 }
 
 absl::Status CheckKeys(const Config& config, const engine::BundleKeys& keys,
@@ -79,9 +125,7 @@ absl::StatusOr<std::unique_ptr<cache::Cluster>> OpenCluster(const Config& config
   UOPD_TRY(CheckKeys(config, keys, options));
   options.budget = config.cache_cluster_budget_ms();
   options.on_change = [](const std::string& line) { UOPD_LOG(kWarn, "cluster", {"what", line}); };
-  UOPD_ASSIGN(cache::RedisPoolOptions pool, PoolOptions(config));
-  auto server = std::make_unique<cache::RedisSharedServer>(
-      cache::RedisSharedOptions{.pool = std::move(pool)});
+  UOPD_ASSIGN(std::unique_ptr<cache::SharedServer> server, OpenServer(config));
   UOPD_LOG(kInfo, "cluster", {"server", config.cache_cluster()}, {"puts", options.sign.can_sign()},
            {"trusted_keys", options.trusted.size()});
   return std::make_unique<cache::Cluster>(std::move(server), std::move(options));

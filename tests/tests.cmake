@@ -58,6 +58,7 @@ function(uopd_unit_tests folder)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/${folder}/*_test.cc)
   if(folder MATCHES "^(server/engine|cache|client/cpp|core/ir|core/schedule)$")  # one program for all rooms
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/${folder}/*_test.cc)
+    list(FILTER sources EXCLUDE REGEX "/unit/cache/reapi/")  # cache_reapi_test
   endif()
   if(NOT sources OR NOT TARGET uopd_${name})
     return()
@@ -106,10 +107,17 @@ if(NOT UOPD_CORE_ONLY)
   target_compile_definitions(core_render_run_test PRIVATE UOPD_BUILT_PTXC="$<TARGET_FILE_DIR:uopd>/uopd-ptxc")
   uopd_register_tests(core_render_run_test unit)
   uopd_unit_tests(devices/cpu)
-  # Real servers of Redis.
-  add_library(uopd_test_redis STATIC ${CMAKE_SOURCE_DIR}/tests/support/redis/redis_process.cc)
+  # Real servers of Redis, and from PyPI.
+  add_library(uopd_test_redis STATIC ${CMAKE_SOURCE_DIR}/tests/support/redis/redis_process.cc
+      ${CMAKE_SOURCE_DIR}/tests/support/services/certificates.cc ${CMAKE_SOURCE_DIR}/tests/support/services/service_process.cc)
   target_link_libraries(uopd_test_redis PUBLIC uopd_cache_redis)
   uopd_unit_tests(cache uopd_test_redis)
+  # A cache that speaks gRPC, whose threads ThreadSanitizer watches in a program of its own.
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/cache/reapi/*_test.cc)
+  add_executable(cache_reapi_test ${sources} ${CMAKE_SOURCE_DIR}/tests/support/services/fake_reapi.cc)
+  uopd_test_program(cache_reapi_test)
+  target_link_libraries(cache_reapi_test PRIVATE uopd_cache_reapi uopd_cache uopd_test_redis GTest::gtest GTest::gtest_main)
+  uopd_register_tests(cache_reapi_test unit GRPC)
   uopd_unit_tests(server/net)
   uopd_unit_tests(server/engine uopd_test_support uopd_fake_cuda)
   uopd_register_tests(server_engine_test unit LATE)

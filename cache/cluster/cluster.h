@@ -63,6 +63,8 @@ class Cluster {
   // For how many microseconds the server has answered and has had its keys. What others found and who computes what is
   // known again when that is long enough. UNAVAILABLE: it does not answer.
   absl::StatusOr<int64_t> SettledUs();
+  // Whether the server grants leases and announces what others put (SharedServer).
+  bool coordinates() const { return server_->coordinates(); }
   // For a refill of the server (refill.h), which waits for the server as long as a put does.
   bool can_sign() const { return options_.sign.can_sign(); }
   Deadline SendDeadline() const { return options_.steady() + options_.send_budget; }
@@ -72,7 +74,7 @@ class Cluster {
   int64_t AwayUs() const { return server_->reachable() ? 0 : server_->UnchangedUs(); }
   // Notes that this daemon has a use for records of the environment, as each lookup does.
   void Follow(const std::string& environment) UOPD_EXCLUDES(mu_);
-  // Begins to fetch what others put. `on_row` gets each row that was fetched; on the listening thread. Call once.
+  // Begins to fetch what others put. REQUIRES: coordinates(). `on_row` gets each row that was fetched; on the listening thread. Call once.
   void Listen(std::function<void(std::shared_ptr<const Row>)> on_row);
   // Ends the listening thread, so that `on_row` is not called any more.
   void StopListening();

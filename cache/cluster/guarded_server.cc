@@ -34,8 +34,9 @@ absl::Status GuardedServer::Allow() {
 
 void GuardedServer::Report(const absl::Status& status) {
   const bool was_open = breaker_.open();
-  // ABORTED is an answer: a lease was lost.
-  breaker_.Report(status.ok() || absl::IsAborted(status), now_());
+  // ABORTED is an answer: a lease was lost. So is RESOURCE_EXHAUSTED: lookups go on where nothing more can be put.
+  const bool answered = status.ok() || absl::IsAborted(status) || absl::IsResourceExhausted(status);
+  breaker_.Report(answered, now_());
   const bool is_open = breaker_.open();
   metrics::ClusterReachable().Set(is_open ? 0 : 1);
   if (was_open == is_open) return;

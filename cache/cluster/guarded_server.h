@@ -27,6 +27,7 @@ class GuardedServer final : public SharedServer {
   // For how many microseconds this has been so; since the start: for ever.
   int64_t UnchangedUs() const { return now_() - changed_us_.load(std::memory_order_relaxed); }
 
+  bool coordinates() const override { return server_->coordinates(); }
   absl::StatusOr<std::optional<std::string>> Get(const Digest& address, Deadline deadline) override;
   absl::StatusOr<bool> Has(const Digest& address, Deadline deadline) override;
   absl::StatusOr<bool> Put(const Announcement& what, std::string_view record, int64_t fence,

@@ -61,9 +61,19 @@ absl::StatusOr<bool> Refill::SendMissing(const EntryInfo& entry) {
 
 absl::StatusOr<int64_t> Refill::Pass() {
   GuardedServer& server = *cluster_.server();
-  UOPD_ASSIGN(const LeaseResult lease, server.TryLease(LeaseAddress(), "refill", options_.lease_us,
-                                                       cluster_.SendDeadline()));
-  if (!lease.granted()) return absl::UnavailableError("Another daemon fills the shared tier.");
+  int64_t token = 0;  // of the lease; 0: the server grants none
+  if (server.coordinates()) {
+    UOPD_ASSIGN(
+        const LeaseResult lease,
+        server.TryLease(LeaseAddress(), "refill", options_.lease_us, cluster_.SendDeadline()));
+    if (!lease.granted()) return absl::UnavailableError("Another daemon fills the shared tier.");
+    token = lease.token;
+  }
+  const auto renew = [&] {
+    return token == 0
+               ? absl::OkStatus()
+               : server.Renew(LeaseAddress(), token, options_.lease_us, cluster_.SendDeadline());
+  };
   const auto fill = [&]() -> absl::StatusOr<int64_t> {
     EntryQuery query{.order = EntryOrder::kLastUsed, .limit = kPage};
     int64_t sent = 0, rows = 0, bytes = 0;
@@ -78,13 +88,12 @@ absl::StatusOr<int64_t> Refill::Pass() {
       rows += static_cast<int64_t>(page.size());
       if (static_cast<int64_t>(page.size()) < kPage) break;
       query.after = {OrderValue(page.back(), query.order), page.back().address};
-      UOPD_TRY(
-          server.Renew(LeaseAddress(), lease.token, options_.lease_us, cluster_.SendDeadline()));
+      UOPD_TRY(renew());
     }
     return sent;
   };
   absl::StatusOr<int64_t> sent = fill();
-  server.Release(LeaseAddress(), lease.token, cluster_.SendDeadline()).IgnoreError();
+  if (token != 0) server.Release(LeaseAddress(), token, cluster_.SendDeadline()).IgnoreError();
   if (sent.ok()) cluster_.CountRefilled(*sent);
   return sent;
 }

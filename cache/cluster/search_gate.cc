@@ -4,7 +4,8 @@
 namespace uopd::cache {
 
 absl::Status SearchGate::MaySearch(Cluster* maybe_cluster) const {
-  if (maybe_cluster == nullptr) return absl::OkStatus();
+  // Without leases of the whole cluster each machine searches for itself, whatever the others do.
+  if (maybe_cluster == nullptr || !maybe_cluster->coordinates()) return absl::OkStatus();
   const absl::StatusOr<int64_t> settled = maybe_cluster->SettledUs();
   if (settled.ok() ? *settled >= settle_us : maybe_cluster->AwayUs() >= alone_after_us)
     return absl::OkStatus();

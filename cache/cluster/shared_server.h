@@ -37,6 +37,9 @@ class SharedServer {
  public:
   virtual ~SharedServer() = default;
 
+  // Whether it grants leases and makes announcements. If not, TryLease to IsHeld and Listen must not be called.
+  virtual bool coordinates() const { return true; }
+
   // The bytes of the record; nullopt: there is none.
   virtual absl::StatusOr<std::optional<std::string>> Get(const Digest& address,
                                                          Deadline deadline) = 0;

@@ -14,6 +14,7 @@
 #include "tests/support/eventually.h"
 #include "tests/support/processes.h"
 #include "tests/support/redis/redis_process.h"
+#include "tests/support/services/service_process.h"
 
 namespace uopd::e2e {
 namespace {
@@ -141,6 +142,34 @@ TEST_F(TuningTest, TwoDaemonsOfAClusterTuneOnce) {
   EXPECT_TRUE(test::Eventually([&] { return count(kTuned) + count(kFound) == 2; }))
       << first.Log() << second.Log();
   EXPECT_EQ(count(kTuned), 1) << first.Log() << second.Log();
+}
+
+// A cache of blobs grants no leases and announces nothing: a winner that is there is found, and each machine that finds none
+// searches at once, without waiting for the others.
+TEST_F(TuningTest, ADaemonFindsTheWinnerOfAnotherInACacheOfBlobs) {
+  if (!test::HasServices()) GTEST_SKIP() << "UOPD_SERVICES names no server of BuildGrid";
+  const auto server = test::ServiceProcess::StartBuildGrid();
+  ASSERT_TRUE(server.ok()) << server.status();
+  const std::string key = (folder_.path() / "key").string();
+  std::ofstream(key) << std::string(64, 'c');
+  std::filesystem::permissions(key, std::filesystem::perms::owner_read);
+  TemporaryFolder other;
+  std::vector<std::string> flags = flags_;
+  flags.insert(
+      flags.end(),
+      {"--cache-cluster=reapi://127.0.0.1:" + std::to_string((*server)->port()) + "/uopd",
+       "--cache-cluster-sign-key=" + key, "--cache-cluster-budget-ms=2s", "--tune-settle-ms=24h"});
+  const DaemonProcess first(folder_.path(), flags);
+  Client one(first);
+  EXPECT_TRUE(RunUntilTuned(one, 2)) << first.Log();
+  EXPECT_TRUE(test::Eventually([&] {
+    return first.Metric(kTuned) == 1 && first.Metric("uopd_cluster_queue_bytes") == 0;
+  })) << first.Log();
+  const DaemonProcess second(other.path(), flags);
+  Client two(second);
+  EXPECT_TRUE(RunUntilTuned(two, 2)) << second.Log();
+  EXPECT_LE(second.Metric(kTuned), 0) << second.Log();
+  EXPECT_LE(second.Metric(kMeasured), 0) << second.Log();
 }
 
 TEST_F(TuningTest, TheSettingIsForRequestsThatNameNoBeam) {

@@ -26,6 +26,7 @@ USES = {
     "devices/interp": ["devices/api", "core/interp"],
     "devices": ["devices/gpu", "devices/llvm_ir", "devices/interp"],  # every other driver, and the registry
     "cache": ["core/base"],
+    "cache/reapi": ["cache", "proto"],  # a shared server that speaks gRPC
     "proto": [],
     "server/engine/base": ["core/search", "devices", "cache"],
     "server/engine/session": ["server/engine/base"],
@@ -40,13 +41,13 @@ USES = {
     "server/net": ["core/base"],  # what faces clients and needs neither gRPC nor the engine
     "server/rpc": ["server/engine", "server/net", "proto"],
     "server/http": ["server/net"],  # told what to show by main; it could use the engine and need not
-    "server": ["server/net", "server/engine", "server/rpc", "server/http", "server/worker"],
+    "server": ["server/net", "cache/reapi", "server/engine", "server/rpc", "server/http", "server/worker"],
     "client": ["proto", "core/ir", "core/rules"],
 }
 # Third-party headers -> the only layers that may include them. core may include Abseil alone; see check().
 ONLY = {
     r"(llvm|llvm-c|lld)/": ["devices/llvm_ir", "devices/cpu", "devices/hip"],
-    r"(grpc|grpcpp|grpc\+\+)/": ["server/rpc", "client", "proto"],
+    r"(grpc|grpcpp|grpc\+\+)/": ["server/rpc", "client", "proto", "cache/reapi"],
     r"sqlite3\.h": ["cache"],
     r"openssl/": ["cache"],
     r"prometheus/": ["server/http"],

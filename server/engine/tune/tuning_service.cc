@@ -417,7 +417,7 @@ absl::StatusOr<TuningService::Obtained> TuningService::Obtain(const cache::Key& 
       .lease_ttl_us = options_.lease_us,
       .owner = options_.owner,
       .may_compute = [this] { return options_.gate.MaySearch(store_.maybe_cluster()); },
-      .strict_lease = store_.maybe_cluster() != nullptr,
+      .strict_lease = store_.maybe_cluster() != nullptr && store_.maybe_cluster()->coordinates(),
       .use = UseOf(task.options)};
   if (!wait || task.observer != nullptr) {
     load.waits_for = [&, wait](std::string_view holder) {

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "tests/support/redis/redis_process.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -20,39 +16,14 @@
 #include "cache/redis/redis_connection.h"
 #include "core/base/status.h"
 #include "core/base/text.h"
-#include "core/base/unique_fd.h"
+#include "tests/support/services/certificates.h"
+#include "tests/support/services/free_port.h"
 
 namespace uopd::test {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
-
-// A port that was free a moment ago.
-uint16_t FreePort() {
-  const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size) != 0) return 0;
-  getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size);
-  return ntohs(address.sin_port);
-}
-
-absl::Status MakeCertificates(const std::string& folder) {
-  const std::string line =
-      Cat("cd '", folder,
-          "' && exec >openssl.log 2>&1 && ec='-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 "
-          "-nodes' && ",
-          "openssl req -x509 $ec -keyout ca.key -out ca.pem -days 2 -subj /CN=ca && ",
-          "openssl req $ec -keyout key.pem -out cert.req -subj /CN=localhost && ",
-          "printf 'subjectAltName=DNS:localhost,IP:127.0.0.1\\n' > ext && ",
-          "openssl x509 -req -in cert.req -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 "
-          "-extfile ext -out cert.pem");
-  if (std::system(line.c_str()) == 0) return absl::OkStatus();  // NOLINT(concurrency-mt-unsafe)
-  return absl::UnavailableError("openssl cannot make certificates.");
-}
 
 std::string TextOf(const std::string& path) {
   std::ostringstream text;

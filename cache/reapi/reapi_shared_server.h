@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+// ReapiSharedServer: records in a cache of the Remote Execution API v2 (bazel-remote, Buildbarn, BuildGrid and others).
+//
+// A record is the standard output of an action that nobody runs; the action's digest is made of the record's address and of the version of this layout. Small
+// records lie in the result itself, larger ones are blobs that the result names. The standard error holds the fence in
+// decimal digits. The server is a cache: it drops results and blobs when it likes, and that is a miss. Thread-safe.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "cache/cluster/record_server.h"
+#include "cache/reapi/reapi_channel.h"
+
+namespace uopd::cache {
+
+class ReapiSharedServer final : public RecordServer {
+ public:
+  explicit ReapiSharedServer(const ReapiOptions& options) : channel_(options) {}
+
+  absl::StatusOr<std::optional<std::string>> Get(const Digest& address, Deadline deadline) override;
+  absl::StatusOr<bool> Has(const Digest& address, Deadline deadline) override;
+  // Looks at the fence before it writes: of two machines that put at the same moment, either record may stay.
+  // RESOURCE_EXHAUSTED: the server answers, and does not take the record.
+  absl::StatusOr<bool> Put(const Announcement& what, std::string_view record, int64_t fence,
+                           bool quiet, Deadline deadline) override;
+  // By a result that holds the time at which it was first asked for, by the clock of who asked.
+  absl::StatusOr<KeysAge> AskKeysAge(Deadline deadline) override;
+
+ private:
+  // nullopt: there is none.
+  absl::StatusOr<std::optional<reapi::ActionResult>> GetResult(const reapi::Digest& action,
+                                                               Deadline deadline);
+  absl::Status PutResult(const reapi::Digest& action, const reapi::ActionResult& result,
+                         Deadline deadline);
+
+  ReapiChannel channel_;
+};
+
+}  // namespace uopd::cache
