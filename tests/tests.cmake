@@ -109,7 +109,7 @@ if(NOT UOPD_CORE_ONLY)
   uopd_unit_tests(devices/cpu)
   # Real servers of Redis, and from PyPI.
   add_library(uopd_test_redis STATIC ${CMAKE_SOURCE_DIR}/tests/support/redis/redis_process.cc
-      ${CMAKE_SOURCE_DIR}/tests/support/services/certificates.cc ${CMAKE_SOURCE_DIR}/tests/support/services/service_process.cc)
+      ${CMAKE_SOURCE_DIR}/tests/support/services/certificates.cc ${CMAKE_SOURCE_DIR}/tests/support/services/s3_service.cc ${CMAKE_SOURCE_DIR}/tests/support/services/service_process.cc)
   target_link_libraries(uopd_test_redis PUBLIC uopd_cache_redis)
   uopd_unit_tests(cache uopd_test_redis)
   # A cache that speaks gRPC, whose threads ThreadSanitizer watches in a program of its own.
@@ -130,6 +130,7 @@ if(NOT UOPD_CORE_ONLY)
   target_link_libraries(client_net_test PRIVATE uopd_client_cpp GTest::gmock GTest::gtest GTest::gtest_main)
   uopd_register_tests(client_net_test unit GRPC)
   uopd_unit_tests(client/data)
+  uopd_unit_tests(client/s3 uopd_test_redis)
   add_executable(client_cli_test ${CMAKE_SOURCE_DIR}/tests/unit/client/cli/rewrite_log_test.cc
       ${CMAKE_SOURCE_DIR}/tests/unit/client/cli/tune_view_test.cc
       ${CMAKE_SOURCE_DIR}/client/cli/rewrite_log.cc ${CMAKE_SOURCE_DIR}/client/cli/tune_view.cc

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "core/base/status.h"
 #include "core/base/text.h"
 
 namespace uopd::cli {
@@ -16,8 +17,18 @@ constexpr size_t kChunk = 256 << 10;
 
 }  // namespace
 
-absl::Status SendBundle(client::Session& session, const std::string& path, bool dry_run,
+absl::Status SendBundle(client::Session& session, const std::string& bundle, const S3Flags& s3,
+                        bool dry_run,
                         const std::function<void(const v1::ImportCacheResponse&)>& answer) {
+  std::string path = bundle;
+  std::unique_ptr<TemporaryFile> copy;
+  if (s3::IsS3Url(bundle)) {
+    UOPD_ASSIGN(const s3::ObjectName name, s3::ParseS3Url(bundle));
+    UOPD_ASSIGN(s3::S3Client client, OpenS3(s3));
+    UOPD_ASSIGN(copy, TemporaryFile::Make());
+    path = copy->path();
+    UOPD_TRY(client.Get(name, path));
+  }
   std::ifstream file(path, std::ios::binary);
   if (!file) return absl::NotFoundError(Cat("cannot open ", path, ": ", std::strerror(errno)));
   const absl::Status status = session.ImportCache(
@@ -30,7 +41,7 @@ absl::Status SendBundle(client::Session& session, const std::string& path, bool 
         return bytes;
       },
       answer);
-  return status.ok() ? status : WithFrame(status, Cat("reading ", path));
+  return status.ok() ? status : WithFrame(status, Cat("reading ", bundle));
 }
 
 absl::Status ProveWinners(client::Session& session,

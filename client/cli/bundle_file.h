@@ -4,13 +4,16 @@
 #include <functional>
 #include <string>
 
+#include "client/cli/s3_flags.h"
 #include "client/cpp/net/session.h"
 
 namespace uopd::cli {
 
-// Sends a bundle to the daemon, which takes what is sound, or with `dry_run` only says what it would take. `answer` gets the
-// daemon's answers. NOT_FOUND: no such file. Else as Session::ImportCache, with the file's name.
-absl::Status SendBundle(client::Session& session, const std::string& path, bool dry_run,
+// Sends a bundle, which is a file or s3://BUCKET/KEY, to the daemon, which takes what is sound, or with `dry_run` only says what it
+// would take. An object is fetched whole before its first byte is sent. `answer` gets the daemon's answers. NOT_FOUND: no such file
+// or object; else errors of S3Client, and as Session::ImportCache, with the bundle's name.
+absl::Status SendBundle(client::Session& session, const std::string& bundle, const S3Flags& s3,
+                        bool dry_run,
                         const std::function<void(const v1::ImportCacheResponse&)>& answer);
 
 // Runs all imported winners that wait for it, and removes those that are wrong, which it says on standard error. `verdict`

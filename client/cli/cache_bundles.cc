@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <optional>
 
 #include "client/cli/bundle_file.h"
 #include "client/cli/cache_flags.h"
@@ -62,9 +63,19 @@ class NewFile {
   bool kept_ = false;
 };
 
-absl::Status Export(const Globals& globals, const std::string& path,
+absl::Status Export(const Globals& globals, const std::string& bundle, const S3Flags& s3,
                     const CacheFilterFlags& filter) {
   constexpr int kTries = 3;  // an entry may change while it is exported
+  std::string path = bundle;
+  std::unique_ptr<TemporaryFile> copy;
+  std::optional<s3::S3Client> maybe_client;
+  s3::ObjectName name;
+  if (s3::IsS3Url(bundle)) {  // what is wrong with the names is said before the daemon works
+    UOPD_ASSIGN(name, s3::ParseS3Url(bundle));
+    UOPD_ASSIGN(maybe_client, OpenS3(s3));
+    UOPD_ASSIGN(copy, TemporaryFile::Make());
+    path = copy->path();
+  }
   UOPD_ASSIGN(const auto session, globals.OpenSession());
   v1::ExportCacheRequest request;
   *request.mutable_filter() = ToWire(filter);
@@ -75,14 +86,15 @@ absl::Status Export(const Globals& globals, const std::string& path,
     if (absl::IsAborted(exported.status()) && i < kTries) continue;
     UOPD_TRY(exported.status());
     UOPD_TRY(file.Keep());
+    if (maybe_client) UOPD_TRY(maybe_client->Put(name, path));
     if (globals.json) {
-      PrintJson({{"file", path},
+      PrintJson({{"file", bundle},
                  {"entries", exported->entries},
                  {"left_out", exported->left_out},
                  {"bytes", file.bytes()}});
     } else {
       std::printf("%llu entries, %s in %s\n", static_cast<ull>(exported->entries),
-                  BytesText(file.bytes()).c_str(), path.c_str());
+                  BytesText(file.bytes()).c_str(), bundle.c_str());
       if (exported->left_out > 0) {
         std::printf("%llu entries are too large for a bundle and were left out\n",
                     static_cast<ull>(exported->left_out));
@@ -93,7 +105,8 @@ absl::Status Export(const Globals& globals, const std::string& path,
 }
 
 struct ImportFlags {
-  std::string path;
+  std::string bundle;
+  S3Flags s3;
   bool dry_run = false, run = false, quiet = false;
 };
 
@@ -109,8 +122,8 @@ absl::Status Import(Globals& globals, const ImportFlags& flags) {
   std::map<std::string, uint64_t> outcomes, proofs;
   json records = json::array();
   v1::ImportCacheResponse head;
-  absl::Status status =
-      SendBundle(*session, flags.path, flags.dry_run, [&](const v1::ImportCacheResponse& answer) {
+  absl::Status status = SendBundle(
+      *session, flags.bundle, flags.s3, flags.dry_run, [&](const v1::ImportCacheResponse& answer) {
         if (head.entries() == 0 && answer.entries() > 0) head = answer;
         for (const v1::ImportedRecord& record : answer.records()) {
           ++outcomes[record.outcome()];
@@ -160,11 +173,12 @@ struct SideItem {
 };
 using SideItems = std::map<std::string, SideItem>;
 
-absl::StatusOr<SideItems> ItemsOf(client::Session& session, const std::string& bundle) {
+absl::StatusOr<SideItems> ItemsOf(client::Session& session, const std::string& bundle,
+                                  const S3Flags& s3) {
   SideItems out;
   if (!bundle.empty()) {
     bool sound = true;
-    UOPD_TRY(SendBundle(session, bundle, true, [&](const v1::ImportCacheResponse& answer) {
+    UOPD_TRY(SendBundle(session, bundle, s3, true, [&](const v1::ImportCacheResponse& answer) {
       for (const v1::ImportedRecord& record : answer.records()) {
         sound = sound && record.outcome() != "refused";
         out[record.key()] = {record.store(), record.title(), record.seconds()};
@@ -199,10 +213,11 @@ json OnlyIn(const SideItems& here, const SideItems& there) {
   return out;
 }
 
-absl::Status Diff(const Globals& globals, const std::string& a, const std::string& b) {
+absl::Status Diff(const Globals& globals, const std::string& a, const std::string& b,
+                  const S3Flags& s3) {
   UOPD_ASSIGN(const auto session, globals.OpenSession());
-  UOPD_ASSIGN(const SideItems left, ItemsOf(*session, a));
-  UOPD_ASSIGN(const SideItems right, ItemsOf(*session, b));
+  UOPD_ASSIGN(const SideItems left, ItemsOf(*session, a, s3));
+  UOPD_ASSIGN(const SideItems right, ItemsOf(*session, b, s3));
   const json only_a = OnlyIn(left, right), only_b = OnlyIn(right, left);
   json winners = json::array();
   for (const auto& [key, x] : left) {
@@ -249,16 +264,21 @@ void AddCacheBundles(CLI::App& cache, Globals& globals) {
       "export", "write graphs, schedules, kernels and winners into a file that the daemon signs");
   auto path = std::make_shared<std::string>();
   auto filter = std::make_shared<CacheFilterFlags>();
-  exports->add_option("file", *path, "the bundle to write")->required();
+  exports->add_option("file", *path, "the bundle to write: a file or s3://BUCKET/KEY")->required();
   AddCacheFilter(*exports, *filter);
-  exports->callback([&globals, path, filter] { globals.status = Export(globals, *path, *filter); });
+  auto export_s3 = std::make_shared<S3Flags>();
+  AddS3Flags(*exports, *export_s3);
+  exports->callback([&globals, path, export_s3, filter] {
+    globals.status = Export(globals, *path, *export_s3, *filter);
+  });
 
   CLI::App* imports =
       cache.add_subcommand("import",
                            "take a signed bundle; winners in it are used after a run against the "
                            "reference. Exit status 1 if something is refused");
   auto flags = std::make_shared<ImportFlags>();
-  imports->add_option("file", flags->path, "the bundle")->required();
+  imports->add_option("file", flags->bundle, "the bundle: a file or s3://BUCKET/KEY")->required();
+  AddS3Flags(*imports, flags->s3);
   imports->add_flag("--dry-run", flags->dry_run, "check everything, keep nothing");
   imports->add_flag("--run", flags->run, "run the winners now, and remove those that are wrong");
   imports->add_flag("--quiet", flags->quiet, "no line for each record");
@@ -269,8 +289,11 @@ void AddCacheBundles(CLI::App& cache, Globals& globals) {
   auto sides = std::make_shared<std::pair<std::string, std::string>>();
   diff->add_option("a", sides->first, "a bundle")->required();
   diff->add_option("b", sides->second, "a second bundle; absent: the daemon's cache");
-  diff->callback(
-      [&globals, sides] { globals.status = Diff(globals, sides->first, sides->second); });
+  auto diff_s3 = std::make_shared<S3Flags>();
+  AddS3Flags(*diff, *diff_s3);
+  diff->callback([&globals, sides, diff_s3] {
+    globals.status = Diff(globals, sides->first, sides->second, *diff_s3);
+  });
 }
 
 }  // namespace uopd::cli

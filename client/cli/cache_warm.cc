@@ -29,6 +29,7 @@ using nlohmann::json;
 struct WarmFlags {
   std::vector<std::string> graphs;  // files
   std::string list, bundle;
+  S3Flags s3;
   uint32_t jobs = 4;
   double wait_s = 0;
 };
@@ -51,23 +52,24 @@ absl::Status ReadJobList(const std::string& path, std::vector<WarmJob>& jobs) {
   return absl::OkStatus();
 }
 
-absl::Status ReadJobBundle(client::Session& session, const std::string& path,
+absl::Status ReadJobBundle(client::Session& session, const WarmFlags& flags,
                            std::vector<WarmJob>& jobs, uint64_t& refused) {
   std::vector<std::string> keys;
   uint64_t unproven = 0;
-  UOPD_TRY(SendBundle(session, path, false, [&](const v1::ImportCacheResponse& answer) {
-    for (const v1::ImportedRecord& record : answer.records()) {
-      const bool here = record.outcome() == "imported" || record.outcome() == "present";
-      if (record.store() == "graph" && here) keys.push_back(record.key());
-      if (record.outcome() == "unproven") ++unproven;
-      if (record.outcome() == "refused" || record.outcome() == "not_kept") {
-        ++refused;
-        std::fprintf(stderr, "record %llu is %s: %s\n",
-                     static_cast<unsigned long long>(record.number()), record.outcome().c_str(),
-                     record.reason().c_str());
-      }
-    }
-  }));
+  UOPD_TRY(SendBundle(
+      session, flags.bundle, flags.s3, false, [&](const v1::ImportCacheResponse& answer) {
+        for (const v1::ImportedRecord& record : answer.records()) {
+          const bool here = record.outcome() == "imported" || record.outcome() == "present";
+          if (record.store() == "graph" && here) keys.push_back(record.key());
+          if (record.outcome() == "unproven") ++unproven;
+          if (record.outcome() == "refused" || record.outcome() == "not_kept") {
+            ++refused;
+            std::fprintf(stderr, "record %llu is %s: %s\n",
+                         static_cast<unsigned long long>(record.number()), record.outcome().c_str(),
+                         record.reason().c_str());
+          }
+        }
+      }));
   for (const std::string& key : keys) {
     v1::GetCacheEntryRequest request;
     request.set_key_prefix(key);
@@ -168,7 +170,7 @@ absl::Status Warm(Globals& globals, const WarmFlags& flags) {
   if (!flags.list.empty()) UOPD_TRY(ReadJobList(flags.list, jobs));
   UOPD_ASSIGN(const auto session, globals.OpenSession());
   uint64_t refused = 0;
-  if (!flags.bundle.empty()) UOPD_TRY(ReadJobBundle(*session, flags.bundle, jobs, refused));
+  if (!flags.bundle.empty()) UOPD_TRY(ReadJobBundle(*session, flags, jobs, refused));
   if (jobs.empty()) return absl::InvalidArgumentError("there is no graph to prepare");
   PrepareAll(globals, *session, jobs, flags.jobs);
   absl::Status tuned;
@@ -196,7 +198,9 @@ void AddCacheWarm(CLI::App& cache, Globals& globals) {
   command->add_option("graphs", flags->graphs, "files of the textual form (docs/ir.md)");
   command->add_option("--list", flags->list, "file with the name of a graph file on each line");
   command->add_option("--bundle", flags->bundle,
-                      "import this bundle, run its winners, and prepare its graphs");
+                      "import this bundle, a file or s3://BUCKET/KEY, run its winners, and prepare "
+                      "its graphs");
+  AddS3Flags(*command, flags->s3);
   command->add_option("--jobs", flags->jobs, "graphs to prepare at a time")
       ->capture_default_str()
       ->check(CLI::Range(1, 64));

@@ -51,6 +51,7 @@ ONLY = {
     r"sqlite3\.h": ["cache"],
     r"openssl/": ["cache"],
     r"prometheus/": ["server/http"],
+    r"curl/": ["client/s3"],
 }
 # What core takes from the C and C++ libraries: headers without .h, and these.
 SYSTEM = re.compile(r"^([a-z0-9_]+|sys/[a-z_]+\.h|linux/[a-z_]+\.h|[a-z]*intrin\.h|"
