@@ -41,7 +41,7 @@ absl::StatusOr<std::string> ReadInBatch(ReapiChannel& channel, const reapi::Dige
   *request.add_digests() = digest;
   reapi::BatchReadBlobsResponse reply;
   UOPD_TRY(channel.Run("BatchReadBlobs", deadline, [&](grpc::ClientContext& context) {
-    const grpc::Status status = channel.blobs().BatchReadBlobs(&context, request, &reply);
+    grpc::Status status = channel.blobs().BatchReadBlobs(&context, request, &reply);
     if (!status.ok()) return status;
     return reply.responses_size() == 1 ? InnerStatus(reply.responses(0).status()) : kNoWord;
   }));
@@ -82,7 +82,7 @@ absl::Status WriteInBatch(ReapiChannel& channel, const reapi::Digest& digest,
   blob.mutable_data()->assign(bytes);
   return channel.Run("BatchUpdateBlobs", deadline, [&](grpc::ClientContext& context) {
     reapi::BatchUpdateBlobsResponse reply;
-    const grpc::Status status = channel.blobs().BatchUpdateBlobs(&context, request, &reply);
+    grpc::Status status = channel.blobs().BatchUpdateBlobs(&context, request, &reply);
     if (!status.ok()) return status;
     return reply.responses_size() == 1 ? InnerStatus(reply.responses(0).status()) : kNoWord;
   });
@@ -106,7 +106,7 @@ absl::Status WriteAsStream(ReapiChannel& channel, const reapi::Digest& digest,
       if (!stream->Write(request)) break;
     }
     stream->WritesDone();
-    const grpc::Status status = stream->Finish();
+    grpc::Status status = stream->Finish();
     if (!status.ok()) return status;
     return reply.committed_size() == digest.size_bytes() ? status : kNoWord;
   });

@@ -65,19 +65,30 @@ absl::Status ReapiSharedServer::PutResult(const reapi::Digest& action,
   });
 }
 
-absl::StatusOr<std::optional<std::string>> ReapiSharedServer::Get(const Digest& address,
-                                                                  Deadline deadline) {
-  UOPD_ASSIGN(std::optional<reapi::ActionResult> result, GetResult(ActionOf(address), deadline));
-  if (!result) return std::nullopt;
-  // Servers may move the output into a blob, or out of one.
-  if (!result->stdout_raw().empty() || !result->has_stdout_digest())
-    return std::move(*result->mutable_stdout_raw());
-  absl::StatusOr<std::string> blob = ReadBlob(channel_, result->stdout_digest(), deadline);
+absl::StatusOr<std::optional<std::string>> ReapiSharedServer::Output(
+    std::string raw, const reapi::Digest* maybe_blob, Deadline deadline) {
+  // Servers may move an output into a blob, or out of one.
+  if (!raw.empty() || maybe_blob == nullptr) return raw;
+  absl::StatusOr<std::string> blob = ReadBlob(channel_, *maybe_blob, deadline);
   if (absl::IsNotFound(blob.status())) return std::nullopt;  // dropped before its result
   if (absl::IsResourceExhausted(blob.status()))
     return absl::UnavailableError(blob.status().message());
   UOPD_TRY(blob.status());
   return *std::move(blob);
+}
+
+absl::StatusOr<int64_t> ReapiSharedServer::Number(std::string raw, const reapi::Digest* maybe_blob,
+                                                  Deadline deadline) {
+  UOPD_ASSIGN(const std::optional<std::string> text, Output(std::move(raw), maybe_blob, deadline));
+  return text ? ReadPositive(*text) : 0;
+}
+
+absl::StatusOr<std::optional<std::string>> ReapiSharedServer::Get(const Digest& address,
+                                                                  Deadline deadline) {
+  UOPD_ASSIGN(std::optional<reapi::ActionResult> result, GetResult(ActionOf(address), deadline));
+  if (!result) return std::nullopt;
+  return Output(std::move(*result->mutable_stdout_raw()),
+                result->has_stdout_digest() ? &result->stdout_digest() : nullptr, deadline);
 }
 
 absl::StatusOr<bool> ReapiSharedServer::Has(const Digest& address, Deadline deadline) {
@@ -93,7 +104,12 @@ absl::StatusOr<bool> ReapiSharedServer::Put(const Announcement& what, std::strin
     return absl::ResourceExhaustedError("The shared tier lets this daemon read only.");
   const reapi::Digest action = ActionOf(what.address);
   UOPD_ASSIGN(const std::optional<reapi::ActionResult> known, GetResult(action, deadline));
-  if (known && ReadPositive(known->stderr_raw()) > fence) return false;
+  if (known) {
+    UOPD_ASSIGN(const int64_t newest,
+                Number(known->stderr_raw(),
+                       known->has_stderr_digest() ? &known->stderr_digest() : nullptr, deadline));
+    if (newest > fence) return false;
+  }
   reapi::ActionResult result;
   result.set_stderr_raw(Cat(fence));
   if (record.size() <= kInlineBytes) {
@@ -110,7 +126,12 @@ absl::StatusOr<KeysAge> ReapiSharedServer::AskKeysAge(Deadline deadline) {
   UOPD_ASSIGN(const ReapiLimits limits, channel_.Limits(deadline));
   UOPD_ASSIGN(const std::optional<reapi::ActionResult> known, GetResult(BirthAction(), deadline));
   const int64_t now = WallClockUs();
-  int64_t born = known ? ReadPositive(known->stdout_raw()) : 0;
+  int64_t born = 0;
+  if (known) {
+    UOPD_ASSIGN(born,
+                Number(known->stdout_raw(),
+                       known->has_stdout_digest() ? &known->stdout_digest() : nullptr, deadline));
+  }
   if (born == 0 || born > now) {
     born = now;
     // A server that takes nothing from this daemon needs nothing from it, however old it is.

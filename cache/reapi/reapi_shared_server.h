@@ -31,6 +31,13 @@ class ReapiSharedServer final : public RecordServer {
   // nullopt: there is none.
   absl::StatusOr<std::optional<reapi::ActionResult>> GetResult(const reapi::Digest& action,
                                                                Deadline deadline);
+  // What the result holds under one of its outputs. nullopt: the server has dropped it.
+  absl::StatusOr<std::optional<std::string>> Output(std::string raw,
+                                                    const reapi::Digest* maybe_blob,
+                                                    Deadline deadline);
+  // The number in an output; 0: none, or not a positive one.
+  absl::StatusOr<int64_t> Number(std::string raw, const reapi::Digest* maybe_blob,
+                                 Deadline deadline);
   absl::Status PutResult(const reapi::Digest& action, const reapi::ActionResult& result,
                          Deadline deadline);
 

@@ -71,13 +71,16 @@ struct FakeReapi::Services final : reapi::Capabilities::Service,
     const MutexLock lock(fake.mu_);
     if (!fake.write_status_.ok()) return fake.write_status_;
     reapi::ActionResult result = request->action_result();
-    if (fake.options_.moves_output && !result.stdout_raw().empty()) {
-      const std::string hash = HashBytes(result.stdout_raw()).Hex();
-      fake.blobs_[hash] = result.stdout_raw();
-      result.mutable_stdout_digest()->set_hash(hash);
-      result.mutable_stdout_digest()->set_size_bytes(
-          static_cast<int64_t>(result.stdout_raw().size()));
-      result.clear_stdout_raw();
+    if (fake.options_.moves_output) {
+      const auto move = [&](std::string& raw, reapi::Digest& blob) UOPD_REQUIRES(fake.mu_) {
+        blob.set_hash(HashBytes(raw).Hex());
+        blob.set_size_bytes(static_cast<int64_t>(raw.size()));
+        fake.blobs_[blob.hash()] = std::exchange(raw, {});
+      };
+      if (!result.stdout_raw().empty())
+        move(*result.mutable_stdout_raw(), *result.mutable_stdout_digest());
+      if (!result.stderr_raw().empty())
+        move(*result.mutable_stderr_raw(), *result.mutable_stderr_digest());
     }
     *reply = result;
     fake.results_[request->action_digest().hash()] = std::move(result);

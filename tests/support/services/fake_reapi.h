@@ -22,7 +22,7 @@ struct FakeReapiOptions {
   int64_t max_batch_bytes = 0;
   bool update_enabled = true;
   bool has_sha256 = true;
-  bool moves_output = false;  // into a blob, when a result is put
+  bool moves_output = false;  // into blobs, when a result is put
   std::string certificates;   // folder of cert.pem and key.pem; empty: no TLS
 };
 

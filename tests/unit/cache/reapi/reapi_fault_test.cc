@@ -230,8 +230,15 @@ TEST_F(ReapiFaultTest, ABlobThatWasDroppedIsAMiss) {
 TEST_F(ReapiFaultTest, AServerMayMoveTheOutputIntoABlob) {
   Restart({.moves_output = true});
   Share(1, "value");
-  EXPECT_GE(fake_->blobs(), 1u);
+  EXPECT_GE(fake_->blobs(), 2u);
   EXPECT_EQ(Open()->Get(KeyOf(1)).entry.bytes, "value");
+  ReapiSharedServer server(Options());
+  const Announcement what{.address = KeyOf(2).address()};
+  EXPECT_TRUE(*server.Put(what, "newer", 5, false, Soon()));
+  EXPECT_FALSE(*server.Put(what, "older", 4, false, Soon())) << "the fence is found there";
+  const auto first = server.AskKeysAge(Soon());
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(server.AskKeysAge(Soon())->born_us, first->born_us);
 }
 
 TEST_F(ReapiFaultTest, AServerThatLostItsDiskIsFilledAgain) {
