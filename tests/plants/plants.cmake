@@ -4,7 +4,7 @@ if(TARGET uopd)
   set(planted_sources ${uopd_sources})
   list(FILTER planted_sources EXCLUDE REGEX "/server/main.cc$")
   add_executable(uopd_planted ${planted_sources} ${CMAKE_CURRENT_LIST_DIR}/planted_daemon.cc ${CMAKE_CURRENT_LIST_DIR}/plant.cc)
-  target_link_libraries(uopd_planted PRIVATE uopd_server_rpc uopd_server_http)
+  target_link_libraries(uopd_planted PRIVATE uopd_server_rpc uopd_server_http uopd_cache_reapi)
   add_executable(uopd_bad_kernels ${CMAKE_CURRENT_LIST_DIR}/bad_kernels.cc ${CMAKE_CURRENT_LIST_DIR}/plant.cc
                  ${CMAKE_SOURCE_DIR}/tests/cluster/table.cc)
   target_link_libraries(uopd_bad_kernels PRIVATE uopd_test_fleet uopd_core_search)
