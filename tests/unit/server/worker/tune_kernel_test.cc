@@ -126,6 +126,7 @@ TEST_F(TuneKernelTest, CompilesAheadWhereThatIsAllowed) {
   ir::UOpContext ctx;
   const UOp sink = Matmul(ctx, 32, 40, 24);
   options_.overlap = true;
+  options_.beam.patience = 100;  // whatever the times
   const auto tuned = TuneKernel(ctx, sink, TestTarget(), options_, {compile_, measure_});
   ASSERT_TRUE(tuned.ok()) << tuned.status();
   EXPECT_EQ(tuned->search.trials.size(), 40);
