@@ -219,7 +219,7 @@ absl::StatusOr<bool> Watch(client::Session& session, Interrupts& interrupts, con
     v1::WatchTuneRequest request;
     request.set_id(id);
     bool first = true, complete = false;
-    const absl::Status status =
+    absl::Status status =
         session.WatchTune(call, request, [&](const v1::WatchTuneResponse& message) -> absl::Status {
           answered = std::chrono::steady_clock::now();
           if (std::exchange(first, false)) view.Clear();

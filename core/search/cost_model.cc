@@ -86,7 +86,7 @@ std::string CostModel::Encode() const {
 }
 
 absl::StatusOr<CostModel> CostModel::Decode(std::string_view bytes) {
-  const absl::Status malformed = absl::DataLossError("malformed cost model");
+  absl::Status malformed = absl::DataLossError("malformed cost model");
   ByteReader reader(bytes);
   uint64_t version, size;
   if (!reader.Varint(version) || !reader.Varint(size) || version != kFeaturesVersion ||

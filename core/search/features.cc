@@ -71,8 +71,8 @@ double Products(UOp u, int64_t lanes) {
 
 class Counter {
  public:
-  Counter(ir::UOpContext& ctx, const Target& target)
-      : ctx_(ctx), target_(target), lanes_(ctx), last_(ctx.size(), -1) {}
+  Counter(const ir::UOpContext& ctx, const Target& target)
+      : target_(target), lanes_(ctx), last_(ctx.size(), -1) {}
 
   void Walk(UOp linear) {
     const std::span<const UOp> lines = linear.srcs();
@@ -137,7 +137,6 @@ class Counter {
       Add(KindOf(u, lanes_of_), Registers(u, lanes_of_, target_));
   }
 
-  ir::UOpContext& ctx_;
   const Target& target_;
   codegen::LaneCounter lanes_;
   std::vector<int32_t> last_;  // by id: the last line that uses the node

@@ -32,7 +32,7 @@ std::string TrialBook::Encode() const {
 }
 
 absl::StatusOr<TrialBook> TrialBook::Decode(std::string_view bytes) {
-  const absl::Status malformed = absl::DataLossError("malformed book of trials");
+  absl::Status malformed = absl::DataLossError("malformed book of trials");
   ByteReader reader(bytes);
   uint64_t count;
   if (!reader.Varint(count) || count > kMost) return malformed;

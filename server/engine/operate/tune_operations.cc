@@ -261,7 +261,7 @@ absl::StatusOr<TuneOperations::OperationPtr> TuneOperations::Cancel(const TuneVi
                                                                     std::string_view id) {
   constexpr int kMaxTries = 8;  // another object may take the place of the operation meanwhile
   for (int i = 0; i < kMaxTries; ++i) {
-    UOPD_ASSIGN(const OperationPtr op, Find(viewer, id));
+    UOPD_ASSIGN(OperationPtr op, Find(viewer, id));
     std::unique_ptr<TuneRows::Lease> maybe_lease;
     if (!Has(op, true) && !IsOver(op->phase())) {
       TuneRows::Claim claim = rows_.TryClaim(op->id());
