@@ -109,7 +109,8 @@ if(NOT UOPD_CORE_ONLY)
   uopd_unit_tests(devices/cpu)
   # Real servers of Redis, and from PyPI.
   add_library(uopd_test_redis STATIC ${CMAKE_SOURCE_DIR}/tests/support/redis/redis_process.cc
-      ${CMAKE_SOURCE_DIR}/tests/support/services/certificates.cc ${CMAKE_SOURCE_DIR}/tests/support/services/s3_service.cc ${CMAKE_SOURCE_DIR}/tests/support/services/service_process.cc)
+      ${CMAKE_SOURCE_DIR}/tests/support/services/certificates.cc ${CMAKE_SOURCE_DIR}/tests/support/services/child_program.cc
+      ${CMAKE_SOURCE_DIR}/tests/support/services/s3_service.cc ${CMAKE_SOURCE_DIR}/tests/support/services/service_process.cc)
   target_link_libraries(uopd_test_redis PUBLIC uopd_cache_redis)
   uopd_unit_tests(cache uopd_test_redis)
   # A cache that speaks gRPC, whose threads ThreadSanitizer watches in a program of its own.

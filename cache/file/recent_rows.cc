@@ -51,10 +51,13 @@ std::optional<Row> DecodeRecent(const std::string& fields) {
   return row;
 }
 
-std::vector<Row> ReadRecent(const std::string& path) {
+// nullopt: the file cannot be read now.
+std::optional<std::vector<Row>> ReadRecent(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
+  if (!in) return std::nullopt;
   std::ostringstream copy;
   copy << in.rdbuf();
+  if (in.bad()) return std::nullopt;
   const std::string bytes = std::move(copy).str();
   std::vector<Row> out;
   if (!bytes.starts_with(kRecentHead)) return out;
@@ -126,8 +129,10 @@ void RecentRows::TakeOver(const std::function<absl::Status(Row)>& take) {
   for (const std::string& path : paths) {
     const UniqueFd file(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
     if (!file || flock(file.get(), LOCK_EX | LOCK_NB) != 0) continue;  // its process lives
+    auto rows = ReadRecent(path);
+    if (!rows) continue;  // the next daemon tries again
     bool taken = true;
-    for (Row& row : ReadRecent(path)) taken = taken && take(std::move(row)).ok();
+    for (Row& row : *rows) taken = taken && take(std::move(row)).ok();
     if (taken) unlink(path.c_str());
   }
 }

@@ -47,37 +47,6 @@ std::string Authorization(const ReapiOptions& options) {
   return Cat("Basic ", absl::Base64Escape(Cat(options.url.user, ":", options.password)));
 }
 
-const char* CodeName(grpc::StatusCode code) {
-  switch (code) {
-    case grpc::CANCELLED:
-      return "CANCELLED";
-    case grpc::INVALID_ARGUMENT:
-      return "INVALID_ARGUMENT";
-    case grpc::DEADLINE_EXCEEDED:
-      return "DEADLINE_EXCEEDED";
-    case grpc::NOT_FOUND:
-      return "NOT_FOUND";
-    case grpc::PERMISSION_DENIED:
-      return "PERMISSION_DENIED";
-    case grpc::UNAUTHENTICATED:
-      return "UNAUTHENTICATED";
-    case grpc::RESOURCE_EXHAUSTED:
-      return "RESOURCE_EXHAUSTED";
-    case grpc::FAILED_PRECONDITION:
-      return "FAILED_PRECONDITION";
-    case grpc::UNIMPLEMENTED:
-      return "UNIMPLEMENTED";
-    case grpc::INTERNAL:
-      return "INTERNAL";
-    case grpc::UNAVAILABLE:
-      return "UNAVAILABLE";
-    case grpc::DATA_LOSS:
-      return "DATA_LOSS";
-    default:
-      return "an error";
-  }
-}
-
 }  // namespace
 
 ReapiChannel::ReapiChannel(const ReapiOptions& options) : ReapiChannel(options, Connect(options)) {}
@@ -102,7 +71,9 @@ void ReapiChannel::Prepare(grpc::ClientContext& context, Deadline deadline) cons
 absl::Status ReapiChannel::StatusOf(const char* name, const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
   const std::string message =
-      Cat("The shared tier answers ", CodeName(status.error_code()), " to ", name, ".");
+      Cat("The shared tier answers ",
+          absl::StatusCodeToString(static_cast<absl::StatusCode>(status.error_code())), " to ",
+          name, ".");
   switch (status.error_code()) {
     case grpc::NOT_FOUND:
       return absl::NotFoundError(message);

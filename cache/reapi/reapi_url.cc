@@ -16,6 +16,8 @@ constexpr std::array<std::string_view, 7> kKeywords = {
     "operations", "capabilities", "compressed-blobs"};
 
 absl::Status CheckInstance(std::string_view rest) {
+  if (rest.ends_with('/'))
+    return Invalid("The instance in the URL of the cluster tier is not the name of one.");
   while (!rest.empty()) {
     const std::string_view part = CutAt(rest, '/');
     if (part.empty() || std::ranges::find(kKeywords, part) != kKeywords.end() ||

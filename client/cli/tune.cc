@@ -107,8 +107,8 @@ absl::StatusOr<uint64_t> BudgetMs(const std::string& text) {
     return absl::InvalidArgumentError(
         Cat("--budget takes a time such as 90s, 5m or 1h30m, not `", text, "`"));
   }
-  if (out < absl::Milliseconds(1) || out > absl::Hours(24 * 365)) {
-    return absl::InvalidArgumentError(Cat("--budget ", text, " is not between 1ms and a year"));
+  if (out < absl::Milliseconds(1) || out > absl::Hours(24 * 30)) {
+    return absl::InvalidArgumentError(Cat("--budget ", text, " is not between 1ms and 30 days"));
   }
   return static_cast<uint64_t>(absl::ToInt64Milliseconds(out));
 }
@@ -129,6 +129,7 @@ json ToJson(const v1::Tune& tune) {
           {"ended_unix_us", tune.ended_unix_us()},
           {"attempts", tune.attempts()},
           {"kernels", tune.kernels()},
+          {"kernels_searching", tune.kernels_searching()},
           {"kernels_tuned", tune.kernels_tuned()},
           {"kernels_found", tune.kernels_found()},
           {"kernels_failed", tune.kernels_failed()},

@@ -25,10 +25,6 @@ void Thin(google::protobuf::RepeatedPtrField<v1::TunePoint>& points) {
 
 }  // namespace
 
-bool IsOver(const v1::Tune& tune) {
-  return tune.state() != "planning" && tune.state() != "running";
-}
-
 std::string ShortTime(double seconds) {
   if (!std::isfinite(seconds) || seconds <= 0) return "-";
   if (seconds < 1e-3) return absl::StrFormat("%.4g us", seconds * 1e6);

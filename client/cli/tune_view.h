@@ -35,7 +35,6 @@ class TuneView {
   std::vector<v1::TunedKernel> kernels_;
 };
 
-bool IsOver(const v1::Tune& tune);
 // "12.3 us"; "-" for what is not known.
 std::string ShortTime(double seconds);
 // The heuristic's time divided by the best one; 0: not known.

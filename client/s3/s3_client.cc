@@ -51,7 +51,7 @@ absl::Status FileError(const char* what) {
   return absl::UnavailableError(Cat("the file ", what, ": ", std::strerror(errno)));
 }
 
-// Whether a failure of the connection may be gone a moment later. Certificates that do not do are not.
+// Whether a failure of the connection may be gone a moment later. A certificate that is refused now will be refused later.
 bool MayPass(CURLcode code) {
   constexpr std::array kPassing = {
       CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_CONNECT, CURLE_OPERATION_TIMEDOUT,

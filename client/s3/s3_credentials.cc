@@ -70,7 +70,7 @@ absl::StatusOr<Credentials> ReadCredentials(const std::string& path, std::string
   if ((facts.st_mode & 0007) != 0)
     return absl::PermissionDeniedError(Cat("the file of credentials ", path,
                                            " may be read or written by every user; use chmod 600"));
-  std::string text(kMaxFileBytes, '\0');
+  std::string text(kMaxFileBytes + 1, '\0');
   size_t size = 0;
   while (size < text.size()) {
     const ssize_t got = read(file.get(), text.data() + size, text.size() - size);
@@ -81,6 +81,7 @@ absl::StatusOr<Credentials> ReadCredentials(const std::string& path, std::string
     if (got == 0) break;
     size += static_cast<size_t>(got);
   }
+  if (size > kMaxFileBytes) return Invalid(Cat(path, " is too large for a file of credentials"));
   text.resize(size);
   absl::StatusOr<Credentials> out = ParseCredentials(text, profile);
   if (!out.ok()) return WithFrame(out.status(), Cat("reading ", path));

@@ -77,15 +77,18 @@ std::string HttpUrlOf(const ObjectName& name, std::string_view endpoint, std::st
 absl::Status CheckEndpoint(std::string_view endpoint) {
   if (endpoint.empty()) return absl::OkStatus();
   std::string_view rest = endpoint;
-  for (const std::string_view scheme : {"http://", "https://"}) {
-    if (rest.starts_with(scheme)) rest.remove_prefix(scheme.size());
-  }
+  const auto cut = [&](std::string_view scheme) {
+    const bool there = rest.starts_with(scheme);
+    if (there) rest.remove_prefix(scheme.size());
+    return there;
+  };
+  const bool has_scheme = cut("http://") || cut("https://");
   while (rest.ends_with('/')) rest.remove_suffix(1);
   const bool plain = std::ranges::all_of(rest, [](unsigned char c) {
     return absl::ascii_isalnum(c) ||
            std::string_view("-._:[]").find(static_cast<char>(c)) != std::string_view::npos;
   });
-  if (rest.size() == endpoint.size() || rest.empty() || !plain)
+  if (!has_scheme || rest.empty() || !plain)
     return Invalid("the endpoint of an S3 server is http://HOST[:PORT] or https://HOST[:PORT]");
   return absl::OkStatus();
 }

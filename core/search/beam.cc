@@ -127,20 +127,15 @@ class Search {
   }
 
   void ExpandWaiting() {
-    for (int left = std::max(options_.width, 1); left > 0; --left) {
-      Waiting* best = nullptr;
-      double least = kInfinity;
-      for (Waiting& waiting : pool_) {
-        if (waiting.expanded) continue;
-        const double hope = Hope(programs_.Predict(waiting.features));
-        if (hope < least) {
-          least = hope;
-          best = &waiting;
-        }
-      }
-      if (best == nullptr) return;
-      best->expanded = true;
-      if (expanded_.insert(KeyOf(best->candidate.opts)).second) Expand(best->candidate.opts);
+    std::vector<std::pair<double, size_t>> order;
+    for (size_t i = 0; i < pool_.size(); ++i) {
+      if (!pool_[i].expanded) order.emplace_back(Hope(programs_.Predict(pool_[i].features)), i);
+    }
+    std::ranges::sort(order);
+    order.resize(std::min(order.size(), static_cast<size_t>(std::max(options_.width, 1))));
+    for (const auto& [hope, i] : order) {
+      pool_[i].expanded = true;
+      if (expanded_.insert(KeyOf(pool_[i].candidate.opts)).second) Expand(pool_[i].candidate.opts);
     }
   }
 

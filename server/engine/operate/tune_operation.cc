@@ -3,19 +3,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
+#include "cache/base/blobs.h"
 #include "core/base/telemetry/trace.h"
 #include "core/base/text.h"
 
 namespace uopd::engine {
 namespace {
-
-int64_t UnixUs() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 std::string Short(std::string text) {
   if (text.size() > TunedKernelState::kMaxText) text.resize(TunedKernelState::kMaxText);
@@ -160,7 +156,7 @@ std::vector<size_t> TuneOperation::Run(const TuningPlan& plan,
 
 void TuneOperation::End(TunePhase phase) {
   state_.phase = phase;
-  state_.ended_us = UnixUs();
+  state_.ended_us = cache::WallClockUs();
   host_.clear();
   stop_.store(true);
   TouchHead();
@@ -229,7 +225,9 @@ absl::StatusOr<TuneState> TuneOperation::Resumed(int64_t more_budget_us,
   TuneState out = state_;
   // A budget that was used up would end the new attempt at once.
   if (out.budget_us > 0) out.budget_us += more_budget_us;
-  if (out.budget_candidates > 0) out.budget_candidates += more_candidates;
+  if (out.budget_candidates > 0)
+    out.budget_candidates +=
+        std::min(more_candidates, std::numeric_limits<uint64_t>::max() - out.budget_candidates);
   const bool time_over = out.budget_us > 0 && out.spent_us >= out.budget_us;
   const bool candidates_over = out.budget_candidates > 0 && out.candidates >= out.budget_candidates;
   if (time_over || candidates_over) {
@@ -260,6 +258,7 @@ void TuneOperation::Pause() {
 
 void TuneOperation::Replace(TuneState state) {
   MutexLock lock(mu_);
+  if (IsOver(state_.phase)) return;  // cancelled here meanwhile
   const bool replan = state.kernels.size() != state_.kernels.size();
   state_ = std::move(state);
   live_.resize(state_.kernels.size());
@@ -298,7 +297,7 @@ void TuneOperation::EndSearch(size_t kernel) {
 }
 
 size_t TuneOperation::PointLimit() const {
-  return std::clamp<size_t>(kMaxPoints / std::max<size_t>(state_.kernels.size(), 1), 8,
+  return std::clamp<size_t>(kMaxPoints / std::max<size_t>(state_.kernels.size(), 1), 2,
                             kMaxPointsOfKernel);
 }
 

@@ -17,12 +17,6 @@ using std::chrono::steady_clock;
 constexpr int kLooksBetweenOthers = 5;
 constexpr size_t kMaxIdBytes = 64;
 
-int64_t NowUnixUs() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
 absl::Status CheckWish(const TuneWish& wish) {
   if (wish.budget_ms > static_cast<uint64_t>(TuneWish::kMaxBudgetMs)) {
     return absl::InvalidArgumentError(Cat("budget_ms (", wish.budget_ms, ") is more than ",
@@ -160,13 +154,17 @@ absl::StatusOr<TuneOperations::OperationPtr> TuneOperations::Start(RequestContex
   state.options = wish.options;
   state.budget_us = static_cast<int64_t>(wish.budget_ms) * 1000;
   state.budget_candidates = wish.budget_candidates;
-  state.created_us = NowUnixUs();
+  state.created_us = cache::WallClockUs();
   auto op = std::make_shared<TuneOperation>(std::move(state));
   {
-    MutexLock lock(mu_);
-    if (auto known = same()) return known;  // the other call was quicker
+    // Of two calls with one request_id, the second sees what the first has entered.
+    MutexLock start(start_mu_);
+    {
+      MutexLock lock(mu_);
+      if (auto known = same()) return known;
+    }
+    UOPD_TRY(Enter(op, rows_.TryClaim(op->id()).maybe_lease, true));
   }
-  UOPD_TRY(Enter(op, rows_.TryClaim(op->id()).maybe_lease, true));
   // Should the kernels end the daemon, the next one has to know it.
   Write(op);
   rows_.Flush().IgnoreError();
@@ -426,7 +424,8 @@ void TuneOperations::Trim() {
       over.push_back({entry.op->Summary().head.created_us, entry.op->tenant(), id});
     }
     std::ranges::sort(over, {}, &Old::created_us);
-    const int64_t oldest_us = NowUnixUs() - std::chrono::microseconds(options_.age).count();
+    const int64_t oldest_us =
+        cache::WallClockUs() - std::chrono::microseconds(options_.age).count();
     for (const Old& old : over) {
       size_t& count = of_tenant[old.tenant];
       if (old.created_us >= oldest_us && count <= options_.kept_of_tenant &&

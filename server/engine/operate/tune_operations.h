@@ -135,7 +135,8 @@ class TuneOperations {
   CompileService& compile_;
   TuneRows rows_;
   std::atomic<bool> stopped_{false};
-  Mutex rows_mu_;   // held while rows appear or go. The first of the locks
+  Mutex start_mu_;  // held while a new operation is entered. The first of the locks
+  Mutex rows_mu_;   // held while rows appear or go. The second
   Mutex write_mu_;  // taken before a state is copied, so that the newest state is written last
   Mutex mu_;
   std::condition_variable changed_;

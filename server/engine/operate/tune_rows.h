@@ -46,8 +46,8 @@ class TuneRows {
   };
   struct Claim {
     std::unique_ptr<Lease>
-        maybe_lease;     // null: another daemon has it, or the leases cannot be reached
-    std::string holder;  // not empty: another daemon has it
+        maybe_lease;  // null: somebody has it, perhaps this daemon, or the leases cannot be reached
+    std::string holder;  // who has it; empty: nobody known
   };
 
   // `store` outlives this object.

@@ -64,7 +64,7 @@ struct TunedKernelState {
   uint64_t measured = 0, failed = 0, pruned = 0;
   int64_t search_us = 0;  // time of its searches
   uint32_t search = 0;    // number of the search that the counts and points are of
-  bool limited = false;   // the search had less than the daemon's own limits
+  bool limited = false;   // the last search ended early, because of the budget
   std::vector<TunePoint> points;
 
   // The time of all launches in one run of the program, as far as it is known.

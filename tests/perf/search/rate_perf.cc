@@ -38,6 +38,8 @@ absl::Status Measure(const SearchSubject& subject, BenchWorkers& workers, const 
     options.report({Cat("search-rate.", subject.name, what), unit, value});
   };
   report("", "candidates/s", trials / seconds);
+  report(".left_out", "candidates", found.pruned);
+  report(".duplicates", "candidates", found.duplicates);
   report(".compile_ms", "ms", 1e3 * (CompileSeconds() - compile) / trials);
   report(".run_us", "us", 1e6 * found.seconds);
   return absl::OkStatus();

@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "tests/support/redis/redis_process.h"
 
-#include <fcntl.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <thread>
 
 #include "absl/status/status.h"
@@ -24,12 +19,6 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
-
-std::string TextOf(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
 
 }  // namespace
 
@@ -75,23 +64,9 @@ absl::Status RedisProcess::Spawn() {
                                ca_file(), "--tls-auth-clients", "optional"});
   }
   words.insert(words.end(), options_.flags.begin(), options_.flags.end());
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  const std::string log = folder_ + "/redis.log";
-  const pid_t parent = getpid();
-  pid_ = fork();
-  if (pid_ == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(1);
-    const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    dup2(out, 1);
-    dup2(out, 2);
-    execvp(argv[0], argv.data());
-    _exit(127);
-  }
+  child_.Start(words, folder_ + "/redis.log");
   const auto deadline = steady_clock::now() + std::chrono::seconds(20);
-  while (steady_clock::now() < deadline) {
+  while (steady_clock::now() < deadline && !child_.Ended()) {
     const auto soon = steady_clock::now() + std::chrono::seconds(2);
     auto transport = cache::Transport::ConnectUnix(socket(), soon);
     if (transport.ok()) {
@@ -99,34 +74,19 @@ absl::Status RedisProcess::Spawn() {
       const auto login = cache::RedisConnection::Login(*std::move(transport), {}, soon);
       if (login.ok() || absl::IsUnauthenticated(login.status())) return absl::OkStatus();
     }
-    if (waitpid(pid_, nullptr, WNOHANG) == pid_) {
-      pid_ = -1;
-      break;
-    }
     std::this_thread::sleep_for(milliseconds(5));
   }
-  Kill();
-  return absl::UnavailableError(Cat(options_.program, " does not serve: ", TextOf(log)));
+  child_.Kill();
+  return absl::UnavailableError(Cat(options_.program, " does not serve: ", child_.Said()));
 }
-
-void RedisProcess::Kill() {
-  if (pid_ <= 0) return;
-  kill(pid_, SIGKILL);
-  waitpid(pid_, nullptr, 0);
-  pid_ = -1;
-}
-
-void RedisProcess::Pause() { kill(pid_, SIGSTOP); }
-
-void RedisProcess::Continue() { kill(pid_, SIGCONT); }
 
 absl::Status RedisProcess::Restart() {
-  Kill();
+  child_.Kill();
   return Spawn();
 }
 
 RedisProcess::~RedisProcess() {
-  Kill();
+  child_.Kill();
   std::error_code error;
   std::filesystem::remove_all(folder_, error);
 }

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
 // RedisProcess: a real server of Redis or Valkey in a temporary folder, at a unix socket and at a free port of loopback.
 #pragma once
-#include <sys/types.h>
-
 #include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "tests/support/services/child_program.h"
 
 namespace uopd::test {
 
@@ -32,9 +31,9 @@ class RedisProcess {
   // The certificates of a server with TLS: ca.pem, and of the server (localhost and 127.0.0.1) cert.pem and key.pem.
   std::string ca_file() const { return folder_ + "/ca.pem"; }
 
-  void Kill();   // at once, as by kill -9
-  void Pause();  // stops all its threads
-  void Continue();
+  void Kill() { child_.Kill(); }
+  void Pause() { child_.Pause(); }
+  void Continue() { child_.Continue(); }
   absl::Status Restart();  // the same folder, socket and port; empty, as nothing is kept on disk
 
  private:
@@ -44,7 +43,7 @@ class RedisProcess {
   RedisOptions options_;
   std::string folder_;
   uint16_t port_ = 0;
-  pid_t pid_ = -1;
+  ChildProgram child_;
 };
 
 }  // namespace uopd::test

@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "tests/support/services/service_process.h"
 
-#include <fcntl.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
-#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <thread>
 #include <utility>
 
@@ -32,12 +27,6 @@ bool Listens(uint16_t port) {
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   return connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
-}
-
-std::string LogOf(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
 }
 
 constexpr char kBuildGrid[] = R"(
@@ -102,55 +91,27 @@ absl::StatusOr<std::unique_ptr<ServiceProcess>> ServiceProcess::StartBuildGrid()
 absl::Status ServiceProcess::Spawn() {
   std::vector<std::string> words = command_(folder_, port_);
   words[0] = Cat(MaybeServices(), "/bin/", words[0]);
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  const std::string log = folder_ + "/service.log";
-  const pid_t parent = getpid();
-  pid_ = fork();
-  if (pid_ == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(1);
-    const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    dup2(out, 1);
-    dup2(out, 2);
+  child_.Start(words, folder_ + "/service.log", [this] {
     // The libraries of the tests (tests/run) are none of Python's business.
     unsetenv("LD_LIBRARY_PATH");
     for (const auto& [name, value] : environment_) setenv(name.c_str(), value.c_str(), 1);
-    execv(argv[0], argv.data());
-    _exit(127);
-  }
+  });
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-  while (std::chrono::steady_clock::now() < deadline) {
+  while (std::chrono::steady_clock::now() < deadline && !child_.Ended()) {
     if (Listens(port_)) return absl::OkStatus();
-    if (waitpid(pid_, nullptr, WNOHANG) == pid_) {
-      pid_ = -1;
-      break;
-    }
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  Kill();
-  return absl::UnavailableError(Cat(words[0], " does not serve: ", LogOf(log)));
+  child_.Kill();
+  return absl::UnavailableError(Cat(words[0], " does not serve: ", child_.Said()));
 }
-
-void ServiceProcess::Kill() {
-  if (pid_ <= 0) return;
-  kill(pid_, SIGKILL);
-  waitpid(pid_, nullptr, 0);
-  pid_ = -1;
-}
-
-void ServiceProcess::Pause() { kill(pid_, SIGSTOP); }
-
-void ServiceProcess::Continue() { kill(pid_, SIGCONT); }
 
 absl::Status ServiceProcess::Restart() {
-  Kill();
+  child_.Kill();
   return Spawn();
 }
 
 ServiceProcess::~ServiceProcess() {
-  Kill();
+  child_.Kill();
   std::error_code error;
   std::filesystem::remove_all(folder_, error);
 }

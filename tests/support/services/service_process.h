@@ -2,8 +2,6 @@
 // ServiceProcess: a server from PyPI in a temporary folder, at a free port of loopback. UOPD_SERVICES names the folder of the
 // environment of Python that has it (tests/run sets it, deploy/install-deps --tests makes it).
 #pragma once
-#include <sys/types.h>
-
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -12,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "tests/support/services/child_program.h"
 
 namespace uopd::test {
 
@@ -33,9 +32,9 @@ class ServiceProcess {
 
   const std::string& folder() const { return folder_; }
   uint16_t port() const { return port_; }
-  void Kill();   // at once, as by kill -9
-  void Pause();  // stops all its threads
-  void Continue();
+  void Kill() { child_.Kill(); }
+  void Pause() { child_.Pause(); }
+  void Continue() { child_.Continue(); }
   absl::Status Restart();  // at the same port
 
  private:
@@ -46,7 +45,7 @@ class ServiceProcess {
   Environment environment_;
   std::string folder_;
   uint16_t port_ = 0;
-  pid_t pid_ = -1;
+  ChildProgram child_;
 };
 
 }  // namespace uopd::test

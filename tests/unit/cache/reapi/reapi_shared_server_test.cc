@@ -107,7 +107,7 @@ TEST_P(ReapiSharedServerTest, TheKeysGetOlder) {
 INSTANTIATE_TEST_SUITE_P(Servers, ReapiSharedServerTest, ::testing::Values("buildgrid", "fake"),
                          [](const auto& server) { return std::string(server.param); });
 
-// The last one, since it ends the server.
+// With a server of its own, which it ends.
 TEST(ReapiRealServerTest, AServerThatStopsOrIsGoneCostsTheDeadlines) {
   if (!test::HasServices()) GTEST_SKIP() << "UOPD_SERVICES names no server of BuildGrid";
   auto started = test::ServiceProcess::StartBuildGrid();

@@ -26,9 +26,9 @@ TEST(ReapiUrlTest, ErrorsNameThePartAndNeverThePassword) {
   for (const char* text :
        {"", "host:1", "grpc://host:1", "reapi://", "reapi://host", "reapi://:1", "reapi://host:0",
         "reapi://host:x", "reapi://host:65536", "reapi://[::1", "reapi://[::1]",
-        "reapi://host:1/a//b", "reapi://host:1/blobs", "reapi://host:1/a/uploads/b",
-        "reapi://host:1/a b", "reapi://host:1/\x7f", "reapi://user:hunter2@host:1",
-        "reapi://:hunter2@host:1"}) {
+        "reapi://host:1/a//b", "reapi://host:1/a/", "reapi://host:1/blobs",
+        "reapi://host:1/a/uploads/b", "reapi://host:1/a b", "reapi://host:1/\x7f",
+        "reapi://user:hunter2@host:1", "reapi://:hunter2@host:1"}) {
     const absl::Status status = ParseReapiUrl(text).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
     EXPECT_EQ(status.message().find("hunter2"), std::string::npos) << status;

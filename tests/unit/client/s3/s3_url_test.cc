@@ -32,8 +32,9 @@ TEST(S3UrlTest, Places) {
             "http://host:9000/abc/d%3Fe%23f");
   for (const char* right : {"", "http://host", "https://host:9000", "https://[::1]:9000/"})
     EXPECT_TRUE(CheckEndpoint(right).ok()) << right;
-  for (const char* wrong : {"host", "http://", "ftp://host", "http://user:secret@host",
-                            "http://host?x", "http://host/path", "file:///etc/passwd"}) {
+  for (const char* wrong :
+       {"host", "host/", "http://https://host", "http://", "ftp://host", "http://user:secret@host",
+        "http://host?x", "http://host/path", "file:///etc/passwd"}) {
     const absl::Status status = CheckEndpoint(wrong);
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << wrong;
     EXPECT_EQ(status.message().find("secret"), std::string::npos);
