@@ -389,6 +389,8 @@ TEST_F(FaultTest, KilledInTheMiddleOfPutsKeepsWhatWasFlushed) {
     ASSERT_EQ(pipe(pipe_fds), 0);
     setenv("UOPD_CACHE_TEST_FOLDER", folder_.c_str(), 1);
     setenv("UOPD_CACHE_TEST_FD", std::to_string(pipe_fds[1]).c_str(), 1);
+    unsetenv("GTEST_TOTAL_SHARDS");  // the filter names the one test
+    unsetenv("GTEST_SHARD_INDEX");
     std::string program = "/proc/self/exe", filter = "--gtest_filter=FaultTest.DISABLED_PutForEver",
                 disabled = "--gtest_also_run_disabled_tests", quiet = "--gtest_brief=1";
     char* argv[] = {program.data(), filter.data(), disabled.data(), quiet.data(), nullptr};
