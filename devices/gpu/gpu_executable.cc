@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "devices/gpu/gpu_executable.h"
 
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -55,22 +54,16 @@ absl::Status GpuExecutable::AllowShared(int64_t bytes) {
   return absl::OkStatus();
 }
 
-// Maps begin at a multiple of their alignment, as the parameters of the kernel do.
 LaunchArguments::LaunchArguments(std::span<const GpuPointer> buffers, std::span<const int64_t> vars,
-                                 GpuPointer stop, std::span<const GpuTensorMap> maps) {
-  constexpr size_t kWord = sizeof(uint64_t), kAligned = alignof(GpuTensorMap) / kWord,
-                   kMapWords = sizeof(GpuTensorMap) / kWord;
-  values_.reserve(buffers.size() + vars.size() + 1 + kAligned + maps.size() * kMapWords);
+                                 GpuPointer stop, std::span<const GpuTensorMap> maps)
+    : maps_(maps.begin(), maps.end()) {
+  values_.reserve(buffers.size() + vars.size() + 1);
   values_.assign(buffers.begin(), buffers.end());
   for (const int64_t v : vars) values_.push_back(static_cast<uint64_t>(v));
   values_.push_back(stop);
-  if (!maps.empty()) {
-    size_t at = (values_.size() + kAligned - 1) / kAligned * kAligned;
-    values_.resize(at + maps.size() * kMapWords);
-    for (const GpuTensorMap& map : maps) {
-      std::memcpy(&values_[at], &map, sizeof map);
-      at += kMapWords;
-    }
+  if (!maps_.empty()) {
+    for (uint64_t& value : values_) list_.push_back(&value);
+    for (GpuTensorMap& map : maps_) list_.push_back(&map);
   }
   bytes_ = values_.size() * sizeof(uint64_t);
   extra_[0] = kLaunchBuffer;

@@ -47,18 +47,22 @@ class GpuExecutable final : public Executable {
   int64_t shared_bytes_ UOPD_GUARDED_BY(mu_) = int64_t{48} << 10;  // allowed without asking
 };
 
-// The arguments of one launch as one block of bytes, and the list by which the driver takes it. Not
-// copyable: the list points into the object.
+// The arguments of one launch, as the driver takes them: as one block of bytes, or as a list of pointers to each of them if
+// there are maps. CUDA places an aligned parameter by its address in constant memory, which does not begin at a multiple of 64
+// bytes. So only the driver knows where in a block a map has to be. Not copyable: the lists point into the object.
 class LaunchArguments {
  public:
   LaunchArguments(std::span<const GpuPointer> buffers, std::span<const int64_t> vars,
                   GpuPointer stop, std::span<const GpuTensorMap> maps);
   LaunchArguments(const LaunchArguments&) = delete;
   LaunchArguments& operator=(const LaunchArguments&) = delete;
-  void** extra() { return extra_; }
+  void** list() { return list_.empty() ? nullptr : list_.data(); }
+  void** extra() { return list_.empty() ? extra_ : nullptr; }
 
  private:
   std::vector<uint64_t> values_;
+  std::vector<GpuTensorMap> maps_;
+  std::vector<void*> list_;
   size_t bytes_;
   void* extra_[5];
 };

@@ -39,6 +39,7 @@ absl::Status GpuRecordedProgram::ForEach(Use use) const {
       node.block[d] = static_cast<unsigned>(launch.shape.block[d]);
     }
     node.shared_bytes = executable.AddedShared(launch.shape.shared_bytes);
+    node.arguments = arguments.list();
     node.extra = arguments.extra();
     UOPD_TRY(WithFrame(use(node, i), "in the graph: kernel " + launch.executable->entry()));
   }

@@ -81,7 +81,7 @@ struct PendingLaunch {
     const GpuOutcome outcome = context->api().Launch(
         executable->function(), size(shape.grid[0]), size(shape.grid[1]), size(shape.grid[2]),
         size(shape.block[0]), size(shape.block[1]), size(shape.block[2]),
-        executable->AddedShared(shape.shared_bytes), stream, nullptr, arguments.extra());
+        executable->AddedShared(shape.shared_bytes), stream, arguments.list(), arguments.extra());
     UOPD_TRY(WithFrame(context->Check(outcome), "launching kernel " + executable->entry()));
     if (duration_ns != nullptr) {
       UOPD_ASSIGN(end, GpuEvent::Record(context, stream, true));

@@ -448,9 +448,8 @@ CuResult cuLaunchKernel(CuFunction function, unsigned gx, unsigned gy, unsigned 
   ENTER()
   const unsigned grid[] = {gx, gy, gz}, block[] = {bx, by, bz};
   FakeCuda::Launch launch;
-  if (arguments != nullptr) return kInvalidValue;
   const CuResult made = fake.MakeLaunch(reinterpret_cast<FakeCuda::Kernel*>(function), grid, block,
-                                        shared, extra, launch);
+                                        shared, arguments, extra, launch);
   if (made != kSuccess) return made;
   PushLaunch(fake, stream, std::move(launch));
   return kSuccess;
@@ -532,9 +531,8 @@ CuResult cuGraphDestroy(CuGraph graph) {
 }
 CuResult LaunchOf(FakeCuda& fake, const CuKernelNode& node, FakeCuda::Launch& out)
     UOPD_REQUIRES(fake.mu) {
-  if (node.arguments != nullptr) return kInvalidValue;
   return fake.MakeLaunch(reinterpret_cast<FakeCuda::Kernel*>(node.function), node.grid, node.block,
-                         node.shared_bytes, node.extra, out);
+                         node.shared_bytes, node.arguments, node.extra, out);
 }
 CuResult cuGraphAddKernelNode_v2(CuGraphNode* node, CuGraph graph, const CuGraphNode* before,
                                  size_t n, const CuKernelNode* parameters) {

@@ -224,15 +224,15 @@ void FakeCuda::Reset(int device) {
 }
 
 CuResult FakeCuda::MakeLaunch(Kernel* kernel, const unsigned* grid, const unsigned* block,
-                              unsigned shared, void** extra, Launch& out) {
-  const bool known = extra != nullptr && extra[0] == kLaunchBuffer &&
-                     extra[2] == kLaunchBufferBytes && extra[4] == kLaunchEnd;
-  if (!known) return kInvalidValue;
-  const size_t bytes = *static_cast<size_t*>(extra[3]);
-  // Maps lie at multiples of 64 bytes.
+                              unsigned shared, void** list, void** extra, Launch& out) {
+  if ((list == nullptr) == (extra == nullptr)) return kInvalidValue;
   const size_t maps = kernel->behaviour == "boxes" ? 1 : 0;
-  const size_t maps_at = maps == 0 ? 8 * kernel->arguments : (8 * kernel->arguments + 63) / 64 * 64;
-  if (bytes != maps_at + maps * sizeof(CuTensorMap)) return kInvalidValue;
+  if (list == nullptr) {
+    if (extra[0] != kLaunchBuffer || extra[2] != kLaunchBufferBytes || extra[4] != kLaunchEnd)
+      return kInvalidValue;
+    const size_t bytes = *static_cast<size_t*>(extra[3]);
+    if (maps > 0 || bytes != 8 * kernel->arguments) return kLaunchOutOfResources;
+  }
   if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0 || block[0] * block[1] * block[2] > 1024 ||
       static_cast<int>(shared) > kernel->shared_allowed) {
     return kInvalidValue;
@@ -241,12 +241,13 @@ CuResult FakeCuda::MakeLaunch(Kernel* kernel, const unsigned* grid, const unsign
   out.behaviour = kernel->behaviour;
   out.shared_bytes = shared;
   out.arguments.resize(kernel->arguments);
-  std::memcpy(out.arguments.data(), extra[1], 8 * kernel->arguments);
+  for (size_t i = 0; i < kernel->arguments; ++i) {
+    const void* from = list != nullptr ? list[i] : static_cast<const std::byte*>(extra[1]) + 8 * i;
+    std::memcpy(&out.arguments[i], from, 8);
+  }
   out.maps.resize(maps);
   for (size_t i = 0; i < maps; ++i) {
-    std::memcpy(&out.maps[i],
-                static_cast<const std::byte*>(extra[1]) + maps_at + i * sizeof(CuTensorMap),
-                sizeof(Map));
+    std::memcpy(&out.maps[i], list[kernel->arguments + i], sizeof(Map));
     if (out.maps[i].mark != Map::kMark) return kInvalidValue;
   }
   return kSuccess;

@@ -5,7 +5,8 @@
 // current context fail. Addresses of devices are no addresses of the host: every copy and kernel
 // finds the memory by its address, and an address outside of it breaks the context, which then
 // answers every call with the same code until it is reset. Copies of memory that is not registered
-// take it at once, or wait. Launches check the size of the arguments and of the shared memory.
+// take it at once, or wait. Launches check the size of the arguments and of the shared memory. As on a chip, maps have no place in a
+// block of arguments that a program could know: a kernel with maps takes its arguments one by one.
 //
 // A test makes any call fail with any code. Objects that were not freed are counted. One fake exists
 // at a time, since the driver's functions have no argument that names it. Thread-safe.
@@ -157,7 +158,7 @@ class FakeCuda {
   void Break(int device, CuResult result) UOPD_REQUIRES(mu);
   void Execute(int device, const Launch& launch) UOPD_EXCLUDES(mu);
   CuResult MakeLaunch(Kernel* kernel, const unsigned* grid, const unsigned* block, unsigned shared,
-                      void** extra, Launch& out) UOPD_REQUIRES(mu);
+                      void** list, void** extra, Launch& out) UOPD_REQUIRES(mu);
   void RunStream(Stream& stream) UOPD_EXCLUDES(mu);
   // Ends the thread of a stream, and removes it, unless another thread does. Work that is queued still runs.
   void EndStream(Stream* stream) UOPD_EXCLUDES(mu);
