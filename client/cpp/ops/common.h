@@ -31,6 +31,10 @@ Tensor operator>=(Operand a, Operand b);
 Tensor operator==(Operand a, Operand b);
 Tensor operator!=(Operand a, Operand b);
 
+// The sum over `axes` of a * b, whose shapes broadcast. Products and sums of floats under 32 bits are f32, in which products are
+// exact, and the result is rounded once: as matrix instructions do. In reduce.cc. REQUIRES: both are without error.
+Tensor SumOfProducts(const Tensor& a, const Tensor& b, const Dims& axes, Site site);
+
 }  // namespace uopd::client
 
 namespace uopd::client::fn {

@@ -67,9 +67,7 @@ Tensor Conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Con
   by.insert(by.end(), axes, 1);
   Dims shape = {n, out};
   shape.insert(shape.end(), spatial.begin(), spatial.end());
-  const Tensor y = (Operand(left, site) * weight.Reshape(by, site))
-                       .Sum(summed, false, site)
-                       .Reshape(shape, site);
+  const Tensor y = SumOfProducts(left, weight.Reshape(by, site), summed, site).Reshape(shape, site);
   return Has(bias) ? Operand(y, site) + Column(bias, x.rank(), site) : y;
 }
 
@@ -218,7 +216,11 @@ Tensor Attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
   const Tensor queries = shared ? grouped(q) : q, keys = shared ? k.Unsqueeze(-3, site) : k,
                values = shared ? v.Unsqueeze(-3, site) : v;
   const double scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(d)));
-  Tensor scores = queries.MatMul({keys.Transpose(-2, -1, site), site}) * scale;
+  Dtype dtype = FloatOf(ir::Promote(ir::Promote(q.dtype(), k.dtype()), v.dtype()));
+  if (Has(mask) && mask.dtype() != Dtype::Bool) dtype = ir::Promote(dtype, mask.dtype());
+  // Scores and softmax of floats under 32 bits are f32. The weights are rounded, as the values are.
+  Tensor scores =
+      Wide(queries, site).MatMul({Wide(keys, site).Transpose(-2, -1, site), site}) * scale;
   if (!scores.status().ok()) return scores;
   const Tensor never = ScalarLike(scores, scores.dtype(), -std::numeric_limits<double>::infinity());
   if (Has(mask)) {
@@ -242,7 +244,9 @@ Tensor Attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
     const Tensor row = IotaLike(q, rows, Dtype::I64).Unsqueeze(-1, site) + (columns - rows);
     scores = Where(row < IotaLike(q, columns, Dtype::I64), never, scores);
   }
-  Tensor y = scores.Softmax(-1, site).Dropout(options.dropout, site).MatMul({values, site});
+  const Tensor weights = scores.Softmax(-1, site).Dropout(options.dropout, site);
+  Tensor y = weights.Cast(dtype, site).MatMul({values, site});
+  if (y.status().ok()) y = y.Cast(dtype, site);
   if (!shared || !y.status().ok()) return y;
   Dims to = q.dims();
   to.back() = v.dims().back();

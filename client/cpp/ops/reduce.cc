@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "client/cpp/graph/build.h"
+#include "client/cpp/ops/common.h"
 #include "core/ir/build.h"
 
 namespace uopd::client {
@@ -81,6 +82,14 @@ Tensor Tensor::Sum(Dims axes, bool keep, Site site) const {
   const Dtype in = SumDtype(dtype());
   const Tensor out = Reduced(Cast(in, site), Op::ADD, axes, keep, "Sum", site);
   return ir::IsFloat(dtype()) ? out.Cast(dtype(), site) : out;
+}
+
+Tensor SumOfProducts(const Tensor& a, const Tensor& b, const Dims& axes, Site site) {
+  const Dtype dtype = ir::Promote(a.dtype(), b.dtype()), wide = SumDtype(dtype);
+  if (!ir::IsFloat(dtype) || wide == dtype) return (Operand(a, site) * b).Sum(axes, false, site);
+  return (Operand(a.Cast(wide, site), site) * b.Cast(wide, site))
+      .Sum(axes, false, site)
+      .Cast(dtype, site);
 }
 
 Tensor Tensor::Prod(Dims axes, bool keep, Site site) const {
@@ -184,7 +193,7 @@ Tensor Tensor::MatMul(Operand operand) const {
   const Tensor left = rank() == 1 ? Reshape({1, 1, inner}, site) : Unsqueeze(-2, site);
   const Tensor right = b.rank() == 1 ? b.Reshape({1, 1, inner}, site)
                                      : b.Transpose(-2, -1, site).Unsqueeze(-3, site);
-  Tensor out = (Operand(left, site) * right).Sum({-1}, false, site);
+  Tensor out = SumOfProducts(left, right, {-1}, site);
   if (!out.status().ok()) return out;
   if (ir::IsInt(left.dtype()) && ir::IsInt(right.dtype()))
     out = out.Cast(ir::Promote(left.dtype(), right.dtype()), site);

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "tests/unit/client/cpp/ops/op_cases.h"
+#include "uopd/einsum.h"
 #include "uopd/linalg.h"
 
 namespace uopd::client::linalg_cases {
@@ -51,6 +52,25 @@ TEST_F(LinalgTest, Norms) {
   auto f = [](const std::vector<Tensor>& v) { return fn::Normalize(v[0]); };
   CheckGradient({{{2, 3}, x}}, f);
   CheckSecondGradient({{{2, 3}, x}}, f);
+}
+
+// (1 + 2^-7)^2 - (1 + 2^-6) is 2^-14. A product that is rounded to bf16 leaves 0.
+TEST_F(LinalgTest, ProductsOfSmallFloatsAreRoundedOnce) {
+  const double e = 0x1p-7;
+  const Tensor a = In({1, 2}, {1 + e, 1}, Dtype::BF16),
+               b = In({2, 1}, {1 + e, -(1 + 2 * e)}, Dtype::BF16);
+  EXPECT_EQ(a.MatMul(b).dtype(), Dtype::BF16);
+  EXPECT_THAT(Out(a.MatMul(b)), ElementsAre(0x1p-14));
+  EXPECT_THAT(Out(fn::Conv(a.Reshape({1, 2, 1}), b.Reshape({1, 2, 1}))), ElementsAre(0x1p-14));
+  EXPECT_THAT(Out(fn::Einsum("ij,jk->ik", std::vector{a, b})), ElementsAre(0x1p-14));
+  // f16 products that f16 does not hold.
+  const Tensor large = In({1, 2}, {300, 300}, Dtype::F16);
+  EXPECT_THAT(Out(large.MatMul(In({2, 1}, {300, -299}, Dtype::F16))), ElementsAre(300));
+  // Scores that bf16 rounds to one number.
+  const Tensor q = In({1, 1, 2}, {16, 1}, Dtype::BF16),
+               k = In({1, 2, 2}, {16, 0, 16, 1}, Dtype::BF16),
+               v = In({1, 2, 1}, {0, 1}, Dtype::BF16);
+  EXPECT_GT(Out(fn::Attention(q, k, v, {}, {.scale = 1.0}))[0], 0.7);
 }
 
 TEST_F(LinalgTest, TracesAndPowers) {
