@@ -11,6 +11,7 @@
 #include "core/codegen/opt/heuristic/draft_opts.h"
 #include "core/codegen/opt/heuristic/heuristic.h"
 #include "core/codegen/opt/online/skipped_blocks.h"
+#include "core/codegen/opt/opt_plan.h"
 #include "core/codegen/opt/order_loops.h"
 #include "core/codegen/opt/pipeline_form.h"
 #include "core/codegen/opt/prepare_stages.h"
@@ -22,6 +23,7 @@
 #include "core/codegen/passes/blocks/pipeline.h"
 #include "core/codegen/passes/blocks/split_registers.h"
 #include "core/codegen/passes/decompose.h"
+#include "core/codegen/passes/join_maxima.h"
 #include "core/codegen/passes/linearise/linearise.h"
 #include "core/codegen/passes/polls.h"
 #include "core/codegen/passes/stages.h"
@@ -43,6 +45,9 @@ namespace {
 using ir::Op;
 using ir::UOp;
 using ir::UOpContext;
+
+constexpr int64_t kPlainThreads = 256;     // of a block of a kernel without opts, at most
+constexpr int64_t kThreadsOfAUnit = 2048;  // that a processor runs at the same time, about
 
 // The buffers of the kernel, by slot. A slot without a PARAM keeps dtype void.
 absl::StatusOr<std::vector<BufferUse>> Buffers(UOpContext& ctx, UOp sink) {
@@ -165,6 +170,21 @@ bool MissedTiles(const LoweredKernel& kernel, const Target& target) {
          std::ranges::none_of(kernel.linear.srcs(), [](UOp u) { return u.Is(Op::WMMA_BLOCK); });
 }
 
+// Without opts a thread is still not alone in its block: the last output axis that can has up to 256.
+void AddThreads(UOpContext& ctx, UOp sink, const Target& target, std::vector<Opt>& applied) {
+  OptPlan plan(ctx, sink, target);
+  for (const Opt& opt : applied) {
+    if (!plan.Add(opt).ok()) return;
+  }
+  for (size_t axis = plan.axes(); axis-- > 0;) {
+    for (int64_t n = std::min<int64_t>(kPlainThreads, target.max_block_threads); n > 1; n /= 2) {
+      if (!plan.Add({OptKind::kLocal, static_cast<int>(axis), n}).ok()) continue;
+      applied = plan.opts();
+      return;
+    }
+  }
+}
+
 absl::StatusOr<LoweredKernel> LowerFor(UOpContext& ctx, UOp sink, const Target& target,
                                        const Options& options) {
   UOPD_TRY(ir::VerifyBorder(ctx, sink, ir::Level::kKernel, "the kernel given to codegen"));
@@ -185,6 +205,7 @@ absl::StatusOr<LoweredKernel> LowerFor(UOpContext& ctx, UOp sink, const Target& 
   } else if (target.blocks) {
     // The scheduler makes rows of any length where ONLINE needs no array for them.
     if (const auto online = ChooseOnline(ctx, sink, target)) out.applied = {online->opt};
+    AddThreads(ctx, sink, target, out.applied);
   }
   UOPD_TRY(ctx.CheckInterrupt());
   out.name = KernelName(ctx, sink, out.applied);
@@ -213,9 +234,14 @@ absl::StatusOr<LoweredKernel> LowerFor(UOpContext& ctx, UOp sink, const Target& 
   UOPD_TRY(check());
   kernel = rules::Simplify(ctx, kernel, options.fast_math);
   UOPD_TRY(check());
-  kernel = WidenSmallFloats(ctx, kernel, target.dtypes.Has(DtypeNumber::TF32));
+  kernel = WidenSmallFloats(ctx, kernel, target.dtypes);
   UOPD_TRY(check());
-  kernel = DecomposeTranscendentals(ctx, kernel, target);
+  // The weights of attention by matrix instructions are rounded to small floats, beside sums of at least 1.
+  const auto has = [&](OptKind kind) {
+    return std::ranges::find(out.applied, kind, &Opt::kind) != out.applied.end();
+  };
+  kernel = DecomposeTranscendentals(ctx, kernel, target,
+                                    has(OptKind::kOnline) && has(OptKind::kTensorCore));
   UOPD_TRY(check());
   kernel = LowerStages(ctx, kernel);
   UOPD_TRY(check());
@@ -227,9 +253,7 @@ absl::StatusOr<LoweredKernel> LowerFor(UOpContext& ctx, UOp sink, const Target& 
   if (target.blocks) {
     // Rows in blocks fill all registers with their states. Stores of more than a register need neighbouring ones, so
     // some values would be kept in memory.
-    const bool online =
-        std::ranges::any_of(out.applied, [](const Opt& o) { return o.kind == OptKind::kOnline; });
-    kernel = JoinAccesses(ctx, kernel, online ? kRegisterBytes : kWidestAccessBytes);
+    kernel = JoinAccesses(ctx, kernel, has(OptKind::kOnline) ? kRegisterBytes : kWidestAccessBytes);
   } else {
     kernel = TransposeLoads(ctx, kernel);
     UOPD_TRY(check());
@@ -239,6 +263,7 @@ absl::StatusOr<LoweredKernel> LowerFor(UOpContext& ctx, UOp sink, const Target& 
   kernel = DecomposeAlu(ctx, kernel, target, options.fast_math);
   UOPD_TRY(check());
   UOPD_ASSIGN(UOp linear, Linearise(ctx, kernel, target, out.variables, out.launch.grid[0]));
+  if (target.has_max) linear = JoinMaxima(ctx, linear);
   UOPD_ASSIGN(linear, MakeGroupMmas(ctx, linear));
   const UOp unordered = linear;
   PipelineWay way{.own = target.async_copies,
@@ -278,12 +303,23 @@ absl::StatusOr<LoweredKernel> LowerFor(UOpContext& ctx, UOp sink, const Target& 
   if (const int64_t threads = MaybeThreads(linear); threads > 0) out.launch.block[0] = threads;
   out.launch.shared_bytes = SharedArrayBytes(ctx, linear, target);
   out.launch.maps = ir::TensorMapsOf(linear);
-  out.polls = ns > kLongNs;
-  out.linear = out.polls ? AddPolls(ctx, linear, target) : linear;
-  UOPD_TRY(check());
   const int64_t grid_x = out.launch.grid[0].Evaluate(LargestValues(ctx, sink));
   out.estimate_ns = LaunchNs(ns, grid_x, out.launch.block[0].Evaluate({}), target);
-  if (target.blocks && out.estimate_ns > kLongLaunchNs) {
+  const bool is_long_launch = target.blocks && out.estimate_ns > kLongLaunchNs;
+  if (is_long_launch && ns < kShortBlockNs && !has(OptKind::kPersist)) {
+    std::vector<Opt> opts = out.applied;
+    const int64_t threads = std::max<int64_t>(1, out.launch.block[0].Evaluate({}));
+    opts.push_back(
+        {OptKind::kPersist, 0, target.units * std::max<int64_t>(1, kThreadsOfAUnit / threads)});
+    Options persistent = options;
+    persistent.opts = &opts;
+    if (auto kernel = LowerFor(ctx, sink, target, persistent); kernel.ok()) return kernel;
+    UOPD_TRY(check());
+  }
+  out.polls = ns > kLongNs || (is_long_launch && has(OptKind::kPersist));
+  out.linear = out.polls ? AddPolls(ctx, linear, target) : linear;
+  UOPD_TRY(check());
+  if (is_long_launch) {
     out.polls = true;
     out.linear = PollAtStart(ctx, out.linear);
   }

@@ -14,5 +14,7 @@ inline constexpr double kExp2Polynomial[] = {
 // The tag of an EXP2 of a linear kernel that is the polynomial of x - n, scaled by 2^n, n the integer
 // nearest to x. One instruction scales, also by n outside of the range of exponents.
 inline constexpr int64_t kByScaling = 1;
+// The tag of an EXP2 that may take operands and results below 2^-126 as 0.
+inline constexpr int64_t kFlushes = 2;
 
 }  // namespace uopd::ir

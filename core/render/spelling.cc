@@ -18,6 +18,7 @@ constexpr TypeSpelling kTypes[] = {
     {Dtype::I64, "int64_t", "ll", "uint64_t", "i64", "i64"},
     {Dtype::U64, "uint64_t", "ull", "uint64_t", "i64", "i64"},
     {Dtype::F16, "_Float16", "f", "", "half", "f16"},
+    {Dtype::BF16, "uint16_t", "u", "uint32_t", "i16", "i16"},
     {Dtype::TF32, "float", "f", "", "float", "f32"},
     {Dtype::F32, "float", "f", "", "float", "f32"},
     {Dtype::F64, "double", "", "", "double", "f64"},

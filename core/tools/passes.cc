@@ -121,7 +121,7 @@ Result OrderReductions(UOpContext& ctx, UOp root, std::string_view) {
 }
 Result Simplify(UOpContext& ctx, UOp root, std::string_view) { return rules::Simplify(ctx, root); }
 Result WidenSmallFloats(UOpContext& ctx, UOp root, std::string_view) {
-  return codegen::WidenSmallFloats(ctx, root, false);
+  return codegen::WidenSmallFloats(ctx, root, {});
 }
 Result DecomposeTranscendentals(UOpContext& ctx, UOp root, std::string_view) {
   return codegen::DecomposeTranscendentals(ctx, root, DefaultTarget());

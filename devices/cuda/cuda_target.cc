@@ -96,7 +96,7 @@ Target DescribeCuda(const CudaFacts& facts) {
   if (!known) target.matrix_instructions = NvidiaMatrixInstructions(facts.capability);
   target.matrix_loads = facts.capability >= 75;
   target.async_copies = facts.capability >= 80;
-  if (facts.capability >= 80) target.dtypes.Add(DtypeNumber::TF32);
+  AddNvidiaInstructions(facts.capability, target);
   target.caches = {{std::max<int64_t>(facts.unit_shared_bytes, 64 << 10), 1},
                    {std::max<int64_t>(facts.l2_bytes, 1 << 20), std::max(facts.units, 1)}};
   target.warp_lanes = facts.warp_lanes;

@@ -29,6 +29,14 @@ constexpr Chip kChips[] = {
 
 }  // namespace
 
+void AddNvidiaInstructions(int capability, Target& target) {
+  target.has_exp2 = true;
+  target.has_max = capability >= 80;
+  if (capability < 80) return;
+  target.dtypes.Add(DtypeNumber::BF16);
+  target.dtypes.Add(DtypeNumber::TF32);
+}
+
 std::optional<Target> GpuTarget(std::string_view arch) {
   const auto* chip = std::find_if(std::begin(kChips), std::end(kChips),
                                   [&](const Chip& c) { return c.arch == arch; });
@@ -61,7 +69,7 @@ std::optional<Target> GpuTarget(std::string_view arch) {
     }
     out.matrix_loads = chip->capability >= 75;
     out.async_copies = chip->capability >= 80;
-    if (chip->capability >= 80) out.dtypes.Add(DtypeNumber::TF32);
+    AddNvidiaInstructions(chip->capability, out);
   } else if (arch.starts_with("gfx")) {
     out.kind = "hip";
     out.format = CodeFormat::kHipC;

@@ -13,6 +13,9 @@ namespace uopd {
 // "sm_80" and other compute capabilities, also with the suffix "a"; "gfx90a", "gfx942", "gfx1100", "gfx1201",
 // "opencl" and "metal": devices with what every device of that kind has. nullopt: no such name.
 std::optional<Target> GpuTarget(std::string_view arch);
+
+// What instructions of one thread chips of a compute capability (80 is 8.0) have. Source: the PTX ISA, ex2, max and cvt.
+void AddNvidiaInstructions(int capability, Target& target);
 // The names that GpuTarget knows.
 std::vector<std::string_view> GpuArchitectures();
 

@@ -27,10 +27,11 @@ int64_t Target::OwnCacheBytes() const {
 
 std::string Target::Key() const {
   const auto three = [](const int64_t(&v)[3]) { return Cat(v[0], "x", v[1], "x", v[2]); };
-  std::string out = Cat("kind=", kind, " arch=", arch, " features=", features,
-                        " toolchain=", toolchain, " text=", static_cast<int>(format),
-                        " vector_lanes=", vector_lanes, " fma=", has_fma ? 1 : 0,
-                        " scaling=", has_scaling ? 1 : 0, " dtypes=", dtypes.bits(), " matrix=");
+  std::string out =
+      Cat("kind=", kind, " arch=", arch, " features=", features, " toolchain=", toolchain,
+          " text=", static_cast<int>(format), " vector_lanes=", vector_lanes,
+          " fma=", has_fma ? 1 : 0, " scaling=", has_scaling ? 1 : 0, " exp2=", has_exp2 ? 1 : 0,
+          " max=", has_max ? 1 : 0, " dtypes=", dtypes.bits(), " matrix=");
   for (const MatrixInstruction& i : matrix_instructions) {
     Append(out, i.name, ":", i.m, "x", i.n, "x", i.k, ":", Name(i.a), ":", Name(i.b), ":",
            Name(i.sum));

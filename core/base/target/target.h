@@ -63,9 +63,11 @@ struct Target {
   int vector_lanes = 64;                    // most lanes of a vector value; a power of two
   bool has_fma = true;                      // a multiply-add is one instruction
   bool has_scaling = false;  // x * 2^n of f32 is one instruction, for every n, rounded once
+  bool has_exp2 = false;     // EXP2 of f32 is one instruction, within 2 ulp
+  bool has_max = false;      // MAX of f32 is one instruction, NaN if an operand is NaN
   // The dtypes that its kernels may load, store and convert. Floats under 32 bits are computed in
-  // f32; bf16, fp8 and tf32 are stored as bits. With tf32, f32 is converted to it by an instruction; every
-  // target stores and loads it. A kernel that needs another dtype is UNIMPLEMENTED.
+  // f32; bf16, fp8 and tf32 are stored as bits. With bf16 or tf32, f32 is converted to it by an instruction; every
+  // target stores and loads both. A kernel that needs another dtype is UNIMPLEMENTED.
   DtypeNumberSet dtypes{DtypeNumber::Bool, DtypeNumber::I8,  DtypeNumber::U8,  DtypeNumber::I16,
                         DtypeNumber::U16,  DtypeNumber::I32, DtypeNumber::U32, DtypeNumber::I64,
                         DtypeNumber::U64,  DtypeNumber::F16, DtypeNumber::F32, DtypeNumber::F64};

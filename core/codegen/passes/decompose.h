@@ -18,12 +18,14 @@ namespace uopd::codegen {
 // Floats below 32 bits become f32 values that are rounded to the narrow dtype after each op. In
 // memory f16 stays f16; bf16 becomes u16, fp8 becomes u8. A reduction accumulates in f32 and rounds
 // once at its end; staged values are f32.
-ir::UOp WidenSmallFloats(ir::UOpContext& ctx, ir::UOp sink, bool converts_tf32);
+ir::UOp WidenSmallFloats(ir::UOpContext& ctx, ir::UOp sink, DtypeNumberSet converted);
 
 // EXP2, LOG2, SIN and POW as polynomials: of f32 with an error of at most 2 ulp, of f64 of at most 1. NaN, infinities,
 // denormals and zeros as ops.def defines them. On targets with has_scaling an EXP2 stays, with the
-// tag ir::kByScaling: the renderer writes the polynomial and the instruction.
-ir::UOp DecomposeTranscendentals(ir::UOpContext& ctx, ir::UOp sink, const Target& target);
+// tag ir::kByScaling: the renderer writes the polynomial and the instruction. Where has_exp2, it stays too; `flushes` gives it the tag
+// ir::kFlushes.
+ir::UOp DecomposeTranscendentals(ir::UOpContext& ctx, ir::UOp sink, const Target& target,
+                                 bool flushes = false);
 
 // All other ops. On targets with has_fma, sums of products from unrolled reductions become MULACC;
 // with fast_math every float a * b + c does.

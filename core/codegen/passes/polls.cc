@@ -82,8 +82,8 @@ double MostIterations(ir::UOpContext& ctx, UOp range) {
 }
 
 // The number of iterations between two polls: a power of two, which divides the size of many loops.
-int64_t Interval(const Loop& loop) {
-  const double wanted = kPollNs / std::max(loop.body_ns, kInstruction);
+int64_t Interval(const Loop& loop, double between_ns) {
+  const double wanted = between_ns / std::max(loop.body_ns, kInstruction);
   return wanted < 2 ? 1 : static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(wanted)));
 }
 
@@ -132,9 +132,10 @@ UOp PollAtStart(ir::UOpContext& ctx, UOp linear) {
 
 UOp AddPolls(ir::UOpContext& ctx, UOp linear, const Target& target) {
   absl::flat_hash_map<uint32_t, int64_t> tags;
+  const double between_ns = target.blocks ? kPollNsOfBlocks : kPollNs;
   Walk(ctx, linear, target, [&](const Loop& loop, double all) {
-    if (all <= kPollNs || loop.polls_inside) return loop.polls_inside;
-    tags[loop.range.id()] = Interval(loop);
+    if (all <= between_ns || loop.polls_inside) return loop.polls_inside;
+    tags[loop.range.id()] = Interval(loop, between_ns);
     return true;
   });
   absl::flat_hash_map<uint32_t, UOp> made;  // id of a changed line -> its replacement

@@ -14,9 +14,16 @@ namespace uopd::codegen {
 inline constexpr double kLongNs = 10e6;
 // Work between two polls.
 inline constexpr double kPollNs = 250e3;
+// The same on targets with blocks. A thread of a full processor takes ten times as long as the estimate says, and thousands of warps
+// poll over one bus.
+inline constexpr double kPollNsOfBlocks = 1e6;
 // On targets with blocks each block of a launch that is estimated to run longer than this polls before it begins.
 // (Drivers for other targets read the stop word between two threads.)
 inline constexpr double kLongLaunchNs = 100e6;
+
+// If such blocks are shorter than this, there are so many that their polls would take the bus for longer than they run: a
+// read of the host's memory takes half a microsecond of it. The launch gets fewer blocks (PERSIST), which poll in their loops.
+inline constexpr double kShortBlockNs = 300e3;
 
 // Estimated run time of one thread of a launch. REQUIRES: a linear kernel.
 double ProgramNs(ir::UOpContext& ctx, ir::UOp linear, const Target& target);

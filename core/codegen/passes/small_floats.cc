@@ -35,7 +35,7 @@ Fp8 Fp8Of(Dtype d) {
 
 class Widener {
  public:
-  Widener(ir::UOpContext& ctx, bool converts_tf32) : ctx_(ctx), converts_tf32_(converts_tf32) {}
+  Widener(ir::UOpContext& ctx, DtypeNumberSet converted) : ctx_(ctx), converted_(converted) {}
 
   UOp Visit(UOp u, std::span<const UOp> s) {
     const Dtype d = u.dtype();
@@ -95,11 +95,16 @@ class Widener {
  private:
   Ex E(UOp u) { return {ctx_, u}; }
 
+  // What Decode was given for an f32 that is a bf16; null for other values.
+  static UOp RawBits(UOp x) {
+    if (!x.Is(Op::BITCAST) || !x.src(0).Is(Op::SHL)) return UOp();
+    const UOp wide = x.src(0).src(0);
+    return wide.Is(Op::CAST) && wide.src(0).dtype() == Dtype::U16 ? wide.src(0) : UOp();
+  }
   // The representation in memory of an f32 that is a decoded bf16; null for other values.
   static UOp LoadedBits(Dtype d, UOp x) {
-    if (d != Dtype::BF16 || !x.Is(Op::BITCAST) || !x.src(0).Is(Op::SHL)) return UOp();
-    const UOp wide = x.src(0).src(0);
-    return wide.Is(Op::CAST) && wide.src(0).Is(Op::LOAD) ? wide.src(0) : UOp();
+    const UOp raw = d == Dtype::BF16 ? RawBits(x) : UOp();
+    return raw && raw.Is(Op::LOAD) ? raw : UOp();
   }
 
   // x converted to f32 and rounded to a value of d. `from`: the dtype of x before widening.
@@ -114,7 +119,7 @@ class Widener {
     if (x.dtype() == Dtype::F64) x = RoundToOdd(x);
     x = x.Cast(Dtype::F32);
     if (d == Dtype::F16) return x.Cast(Dtype::F16).Cast(Dtype::F32);
-    if (d == Dtype::BF16) return RoundBits(x, 16);
+    if (d == Dtype::BF16) return RoundToBf16(x);
     if (d == Dtype::TF32) return RoundToTf32(x);
     const Fp8 f = Fp8Of(d);
     const Ex bits = x.Bitcast(Dtype::U32), sign = bits & bits.Bits(0x80000000u);
@@ -143,9 +148,14 @@ class Widener {
     return x.Ne(x).Select(x.Of(ctx_.Float(Dtype::F32, NAN)), r);
   }
 
+  Ex RoundToBf16(Ex x) {
+    if (!converted_.Has(DtypeNumber::BF16)) return RoundBits(x, 16);
+    return Decode(Dtype::BF16, x.Cast(Dtype::BF16).Bitcast(Dtype::U16));
+  }
+
   // Half away from zero. Infinities stay; a NaN becomes a NaN.
   Ex RoundToTf32(Ex x) {
-    if (converts_tf32_) return x.Cast(Dtype::TF32).Bitcast(Dtype::F32);
+    if (converted_.Has(DtypeNumber::TF32)) return x.Cast(Dtype::TF32).Bitcast(Dtype::F32);
     const Ex bits = x.Bitcast(Dtype::U32), half = bits.Bits(1u << (kTf32Dropped - 1));
     const Ex r = ((bits + half) & bits.Bits(kTf32Bits)).Bitcast(Dtype::F32);
     return x.Ne(x).Select(x.Of(ctx_.Float(Dtype::F32, NAN)), r);
@@ -177,7 +187,10 @@ class Widener {
     if (d == Dtype::F16) return x.Cast(Dtype::F16);
     const Ex bits = x.Bitcast(Dtype::U32);
     if (d == Dtype::TF32) return bits;
-    if (d == Dtype::BF16) return (bits >> 16).Cast(Dtype::U16);
+    if (d == Dtype::BF16) {
+      const UOp raw = RawBits(x);
+      return raw ? E(raw) : (bits >> 16).Cast(Dtype::U16);
+    }
     const Fp8 f = Fp8Of(d);
     const int shift = 23 - f.mantissa;
     const Ex magnitude = bits & bits.Bits(0x7fffffffu), a = magnitude.Bitcast(Dtype::F32);
@@ -213,15 +226,15 @@ class Widener {
   }
 
   ir::UOpContext& ctx_;
-  const bool converts_tf32_;
+  const DtypeNumberSet converted_;             // from f32 by an instruction
   absl::flat_hash_map<uint32_t, UOp> loaded_;  // LOAD of small floats -> the LOAD of their bits
   absl::flat_hash_map<uint32_t, UOp> stored_;  // BITCAST to small floats -> their bits in memory
 };
 
 }  // namespace
 
-UOp WidenSmallFloats(ir::UOpContext& ctx, UOp sink, bool converts_tf32) {
-  Widener w(ctx, converts_tf32);
+UOp WidenSmallFloats(ir::UOpContext& ctx, UOp sink, DtypeNumberSet converted) {
+  Widener w(ctx, converted);
   return Rebuild(ctx, sink, [&](UOp u, std::span<const UOp> s) { return w.Visit(u, s); });
 }
 

@@ -147,11 +147,13 @@ Ex PowOfAll(Ex x, Ex y, Ex of_magnitude) {
   return (y.Eq(y.Const(0)) | x.Eq(x.Const(1))).Select(x.Const(1), out);
 }
 
-UOp DecomposeTranscendentals(ir::UOpContext& ctx, UOp sink, const Target& target) {
+UOp DecomposeTranscendentals(ir::UOpContext& ctx, UOp sink, const Target& target, bool flushes) {
   return Rebuild(ctx, sink, [&](UOp u, std::span<const UOp> s) -> UOp {
     if (u.dtype() == Dtype::F32) {
       switch (u.op()) {
         case Op::EXP2:
+          if (target.has_exp2)
+            return ctx.Make(u.op(), u.dtype(), s, {}, flushes ? ir::kFlushes : 0);
           if (target.has_scaling) return ctx.Make(u.op(), u.dtype(), s, {}, ir::kByScaling);
           return Exp2F32({ctx, s[0]});
         case Op::LOG2:

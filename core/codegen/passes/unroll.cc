@@ -168,6 +168,9 @@ class Unroller {
       out.insert(out.end(), loops.begin(), loops.end());
       return ctx_.Make(Op::REDUCE, u.dtype(), out, u.arg(), u.tag());
     };
+    // A maximum is the same in any order. One order means one value where several sums use it, as those of ONLINE do.
+    if (independent_ == kIndependentInBlocks && op == Op::MAX && loops.empty())
+      return Tree(op, values);
     // The accumulators of a group of warps are many registers: its terms are always a chain.
     if (values.size() > 1 && !values[0].Is(Op::GROUP_PRODUCT) &&
         accumulators < (loops.empty() ? kIndependentWithoutLoop : independent_)) {

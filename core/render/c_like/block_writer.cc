@@ -117,10 +117,17 @@ absl::Status BlockWriter::OwnLine(UOp u) {
     case Op::SHARED_FENCE:
       return Group(u);
     case Op::MATRIX_LOAD:
-      return MatrixLoad(u, Cat(NameOf(u.src(0))));
+      return MatrixLoad(u);
     default:
       return NoRendering(u);
   }
+}
+
+std::string BlockWriter::SharedPlace(UOp index) const {
+  UOp array = index.src(0);
+  while (array.Is(Op::AFTER)) array = array.src(0);
+  return Cat(places_.at(array.slot()), " + ", ir::ByteSize(array.dtype()), " * (",
+             Value(index.src(1)), ")");
 }
 
 absl::Status BlockWriter::Array(UOp u) {
@@ -128,8 +135,9 @@ absl::Status BlockWriter::Array(UOp u) {
   SetName(u, Cat("acc", u.slot()));
   const std::string_view type = MemoryType(u.dtype());
   if (IsShared(u)) {
+    const int64_t place = places_[u.slot()] = shared_.Place(ctx_, u);
     Put(shared_space(), type, " *const acc", u.slot(), " = (", shared_space(), type,
-        " *)(shared + ", shared_.Place(ctx_, u), ");");
+        " *)(shared + ", place, ");");
     return absl::OkStatus();
   }
   if (!IsRegister(u)) return NoRendering(u);

@@ -8,6 +8,7 @@
 #pragma once
 #include <string>
 
+#include "absl/container/flat_hash_map.h"
 #include "core/ir/mma.h"
 #include "core/ir/shared_array.h"
 #include "core/render/block_kernel.h"
@@ -61,10 +62,8 @@ class BlockWriter : public CLikeWriter {
   virtual absl::StatusOr<std::string> Shuffled(ir::UOp u, const std::string& x, int64_t mask) = 0;
   // Statements that compute an MMA of the target's instruction. The sums are v<number>_<lane>.
   virtual absl::Status Mma(ir::UOp u, const MatrixInstruction& instruction) = 0;
-  // Statements of a MATRIX_LOAD, whose address is the text. The words are v<number>_<lane>. Not every language has it.
-  virtual absl::Status MatrixLoad(ir::UOp u, const std::string& /*address*/) {
-    return NoRendering(u);
-  }
+  // Statements of a MATRIX_LOAD. The words are v<number>_<lane>. Not every language has it.
+  virtual absl::Status MatrixLoad(ir::UOp u) { return NoRendering(u); }
   // ASYNC_COPY, ASYNC_COMMIT and ASYNC_WAIT. Not every language has them.
   virtual absl::Status Async(ir::UOp u) { return NoRendering(u); }
   // BULK_INIT, BULK_EXPECT, BULK_COPY, BULK_WAIT and BULK_ARRIVE. Not every language has them.
@@ -100,6 +99,8 @@ class BlockWriter : public CLikeWriter {
   int64_t shared_alignment() const { return kernel_.shared_alignment; }  // of all shared arrays
   // The element of an INDEX, `lane` further.
   std::string Place(ir::UOp index, int64_t lane) const;
+  // The bytes from the begin of shared memory to the element of an INDEX of a shared array.
+  std::string SharedPlace(ir::UOp index) const;
   // The type of an element in memory: a bool is a byte.
   std::string_view MemoryType(ir::Dtype d) const {
     return d == ir::Dtype::Bool ? "uint8_t" : Type(d);
@@ -120,6 +121,7 @@ class BlockWriter : public CLikeWriter {
 
   Alignment alignment_;
   ir::SharedLayout shared_;
+  absl::flat_hash_map<int64_t, int64_t> places_;  // of shared arrays, in bytes, by slot
   BlockKernel kernel_;
   bool polls_together_ = false;
 };

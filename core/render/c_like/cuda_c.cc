@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "core/ir/exp2.h"
 #include "core/render/c_like/block_writer.h"
 #include "core/render/ptx/bulk.h"
 #include "core/render/ptx/matrix.h"
@@ -30,6 +31,30 @@ constexpr BlockWriter::Part kCudaPrelude[] = {
      "  asm(\"cvt.rna.tf32.f32 %0, %1;\" : \"=r\"(out) : \"f\"(x));\n"
      "  return __uint_as_float(out);\n"
      "}\n"},
+    {"to_bf16(",
+     "static __device__ __forceinline__ uint16_t to_bf16(float x) {\n"
+     "  uint16_t out;\n"
+     "  asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(out) : \"f\"(x));\n"
+     "  return out;\n"
+     "}\n"},
+    {"exp2_near(",
+     "static __device__ __forceinline__ float exp2_near(float x) {\n"
+     "  float out;\n"
+     "  asm(\"ex2.approx.f32 %0, %1;\" : \"=f\"(out) : \"f\"(x));\n"
+     "  return out;\n"
+     "}\n"},
+    {"exp2_flush(",
+     "static __device__ __forceinline__ float exp2_flush(float x) {\n"
+     "  float out;\n"
+     "  asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(out) : \"f\"(x));\n"
+     "  return out;\n"
+     "}\n"},
+    {"max_or_nan(",
+     "static __device__ __forceinline__ float max_or_nan(float x, float y) {\n"
+     "  float out;\n"
+     "  asm(\"max.NaN.f32 %0, %1, %2;\" : \"=f\"(out) : \"f\"(x), \"f\"(y));\n"
+     "  return out;\n"
+     "}\n"},
     {"half_to_float(",
      "static __device__ __forceinline__ float half_to_float(uint16_t x) {\n"
      "  float out;\n"
@@ -54,7 +79,7 @@ constexpr BlockWriter::Part kCudaPrelude[] = {
      "  asm(\"cvta.to.global.u64 %0, %1;\" : \"=l\"(out) : \"l\"(p));\n"
      "  return out;\n"
      "}\n"},
-    {"shared_address(",
+    {"shared_at",
      "static __device__ __forceinline__ uint32_t shared_address(const void *p) {\n"
      "  uint32_t out;\n"
      "  asm(\"{ .reg .u64 a; cvta.to.shared.u64 a, %1; cvt.u32.u64 %0, a; }\" : \"=r\"(out) : "
@@ -80,6 +105,12 @@ class CudaWriter final : public BlockWriter {
   std::string_view language() const override { return "CUDA C"; }
   bool half_is_bits() const override { return true; }
   std::string Tf32(const std::string& x) const override { return Cat("to_tf32(", x, ")"); }
+  std::string Bf16(const std::string& x) const override { return Cat("to_bf16(", x, ")"); }
+  std::string_view OwnForm(UOp u) const override {
+    if (u.dtype() != Dtype::F32) return {};
+    if (u.Is(ir::Op::EXP2)) return u.tag() == ir::kFlushes ? "exp2_flush($0)" : "exp2_near($0)";
+    return u.Is(ir::Op::MAX) ? "max_or_nan($0, $1)" : "";
+  }
   std::string Math(std::string_view function, Dtype dtype) const override {
     return Cat(function, dtype == Dtype::F64 ? "" : "f");
   }
@@ -101,7 +132,8 @@ class CudaWriter final : public BlockWriter {
   std::string ThreadNumber(int64_t d) const override { return Cat("threadIdx.", "xyz"[d]); }
   std::string_view barrier() const override { return "__syncthreads();"; }
   std::string SharedArrays(int64_t) const override {
-    return Cat("extern __shared__ __align__(", shared_alignment(), ") uint8_t shared[];");
+    return Cat("extern __shared__ __align__(", shared_alignment(), ") uint8_t shared[];",
+               uses_shared_at_ ? "\n  const uint32_t shared_at = shared_address(shared);" : "");
   }
   std::string_view shared_word() const override { return "__shared__ int32_t stop_seen;"; }
   std::string Prelude(const std::string& body) override { return UsedParts(kCudaPrelude, body); }
@@ -115,14 +147,22 @@ class CudaWriter final : public BlockWriter {
     // No thread ends while its matrix instructions run.
     const std::string_view wait =
         has_groups() ? "asm volatile(\"wgmma.wait_group.sync.aligned 0;\" : : : \"memory\"); " : "";
-    Put("if (__syncthreads_or(*stop)) ", wait.empty() ? "" : "{ ", wait,
-        wait.empty() ? "return;" : "return; }");
+    // The word is in the host's memory, and a read of it by each warp takes a chip's bus for half a microsecond.
+    Put("if (__syncthreads_or(", ThreadNumber(0), " == 0 && *stop)) ", wait.empty() ? "" : "{ ",
+        wait, wait.empty() ? "return;" : "return; }");
   }
 
   absl::StatusOr<std::string> Shuffled(UOp u, const std::string& x, int64_t mask) override {
     const bool small = ir::ByteSize(u.dtype()) < 4;
     return Cat("(", Type(u.dtype()), ")__shfl_xor_sync(0xffffffffu, ", small ? "(int32_t)" : "", x,
                ", ", mask, ")");
+  }
+
+  // The address of an element as instructions for shared memory take it: one number for all arrays, and an offset that
+  // compilers put into the instruction.
+  std::string At(UOp index) {
+    uses_shared_at_ = true;
+    return Cat("shared_at + (uint32_t)(", SharedPlace(index), ")");
   }
 
   absl::Status Async(UOp u) override {
@@ -133,8 +173,8 @@ class CudaWriter final : public BlockWriter {
     const UOp to = u.src(0), from = u.src(1);
     // A copy of no bytes writes zeros.
     Put(to.n_src() == 3 ? Cat("if (", Value(to.src(2)), ") ") : std::string(), "asm volatile(\"",
-        PtxAsync(u), " [%0], [%1], 16, %2;\" : : \"r\"(shared_address(", NameOf(to),
-        ")), \"l\"(global_address(", NameOf(from), ")), \"r\"(",
+        PtxAsync(u), " [%0], [%1], 16, %2;\" : : \"r\"(", At(to), "), \"l\"(global_address(",
+        NameOf(from), ")), \"r\"(",
         from.n_src() == 3 ? Cat(Value(from.src(2)), " ? 16 : 0") : std::string("16"),
         ") : \"memory\");");
     return absl::OkStatus();
@@ -146,32 +186,29 @@ class CudaWriter final : public BlockWriter {
     const UOp first = u.src(0);
     const std::string gate =
         first.n_src() == 3 ? Cat("if (", Value(first.src(2)), ") ") : std::string();
-    const auto at = [&](const std::string& place) {
-      return Cat("\"r\"(shared_address(", place, "))");
+    const auto at = [&](UOp index, int64_t offset = 0) {
+      return Cat("\"r\"(", At(index), offset > 0 ? Cat(" + ", offset) : std::string(), ")");
     };
     if (u.Is(ir::Op::BULK_INIT)) {
       for (int64_t i = 0; i < std::max<int64_t>(1, first.arg().AsInt()); ++i)
         Put(gate, "asm volatile(\"", PtxBulk(u), " [%0], ", u.arg().AsInt(),
-            ";\" : : ", at(Cat(NameOf(first), " + ", i)), " : \"memory\");");
+            ";\" : : ", at(first, 8 * i), " : \"memory\");");
       Put("asm volatile(\"", kPtxBulkInitFence, ";\" : : : \"memory\");");
     } else if (u.Is(ir::Op::BULK_EXPECT)) {
-      Put(gate, "asm volatile(\"", PtxBulk(u), " _, [%0], ", u.ints()[0],
-          ";\" : : ", at(NameOf(first)), " : \"memory\");");
-    } else if (u.Is(ir::Op::BULK_ARRIVE)) {
-      Put(gate, "asm volatile(\"", PtxBulk(u), " _, [%0];\" : : ", at(NameOf(first)),
+      Put(gate, "asm volatile(\"", PtxBulk(u), " _, [%0], ", u.ints()[0], ";\" : : ", at(first),
           " : \"memory\");");
+    } else if (u.Is(ir::Op::BULK_ARRIVE)) {
+      Put(gate, "asm volatile(\"", PtxBulk(u), " _, [%0];\" : : ", at(first), " : \"memory\");");
     } else if (u.Is(ir::Op::BULK_WAIT)) {
-      Put("while (!phase_over(shared_address(", NameOf(first), "), (uint32_t)(", Value(u.src(1)),
-          "))) {}");
+      Put("while (!phase_over(", At(first), ", (uint32_t)(", Value(u.src(1)), "))) {}");
     } else {
       std::string list, values;
       for (size_t i = 3; i < u.n_src(); ++i) {
         Append(list, i == 3 ? "{%" : ", %", i);
         Append(values, ", \"r\"((int32_t)(", Value(u.src(i)), "))");
       }
-      Put(gate, "asm volatile(\"", PtxBulk(u), " [%0], [%1, ", list,
-          "}], [%2];\" : : ", at(NameOf(first)), ", \"l\"(&map", kernel().MapNumber(u), "), ",
-          at(NameOf(u.src(2))), values, " : \"memory\");");
+      Put(gate, "asm volatile(\"", PtxBulk(u), " [%0], [%1, ", list, "}], [%2];\" : : ", at(first),
+          ", \"l\"(&map", kernel().MapNumber(u), "), ", at(u.src(2)), values, " : \"memory\");");
     }
     return absl::OkStatus();
   }
@@ -181,7 +218,7 @@ class CudaWriter final : public BlockWriter {
     return absl::OkStatus();
   }
 
-  absl::Status MatrixLoad(UOp u, const std::string& address) override {
+  absl::Status MatrixLoad(UOp u) override {
     const int64_t n = u.ints()[0];
     const std::string name = Fresh(u);
     std::string words, group, outputs;
@@ -193,7 +230,7 @@ class CudaWriter final : public BlockWriter {
     }
     Put("uint32_t ", words, ";");
     Put("asm volatile(\"", PtxMatrixLoad(u), " {", group, "}, [%", n, "];\" : ", outputs,
-        " : \"r\"(shared_address(", address, ")) : \"memory\");");
+        " : \"r\"(", At(u.src(0)), ") : \"memory\");");
     return absl::OkStatus();
   }
 
@@ -219,8 +256,7 @@ class CudaWriter final : public BlockWriter {
     std::string list;
     for (int64_t e = 0; e < number; ++e) Append(list, e == 0 ? "{%" : ", %", e);
     const auto descriptor = [&](UOp index, const ir::SharedMatrix& matrix) {
-      return Cat("\"l\"(", PtxDescriptor(matrix), "ull + (shared_address(", NameOf(index),
-                 ") >> 4))");
+      return Cat("\"l\"(", PtxDescriptor(matrix), "ull + ((", At(index), ") >> 4))");
     };
     Put("asm volatile(\"", instruction.name, " ", list, "}, %", number, ", %", number + 1,
         instruction.after_operands, ";\" : ", operands, " : ", descriptor(u.src(1), mma.a_matrix),
@@ -261,6 +297,8 @@ class CudaWriter final : public BlockWriter {
         PtxMatrixType(i.sum), " ", groups, ";\" : ", outputs, " : ", inputs, ");");
     return absl::OkStatus();
   }
+
+  bool uses_shared_at_ = false;
 };
 
 }  // namespace

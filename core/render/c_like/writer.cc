@@ -184,6 +184,8 @@ absl::Status CLikeWriter::Cast(UOp u) {
   if (SpellingOf(from) == nullptr && from != Dtype::Index) return NoRendering(u);
   if (SpellingOf(to) == nullptr) return NoRendering(u);
   if (to == Dtype::TF32 && Tf32("0").empty()) return NoRendering(u);
+  if (to == Dtype::BF16 && (Bf16("0").empty() || from == Dtype::F64)) return NoRendering(u);
+  if (from == Dtype::BF16) return NoRendering(u);
   const bool from_bits = from == Dtype::F16 && half_is_bits(),
              to_bits = to == Dtype::F16 && half_is_bits();
   Define(u, [&](const std::string& lane) -> std::string {
@@ -191,6 +193,7 @@ absl::Status CLikeWriter::Cast(UOp u) {
     if (from == Dtype::Index && to == Dtype::I64) return x;
     if (from_bits) x = Cat("half_to_float(", x, ")");
     if (to == Dtype::TF32) return Tf32(Cat("(float)", x));
+    if (to == Dtype::BF16) return Bf16(Cat("(float)", x));
     // Integers that f32 rounds are infinities of f16.
     if (to_bits)
       return Cat(from == Dtype::F64 ? "double_to_half(" : "float_to_half((float)", x, ")");
@@ -215,12 +218,13 @@ std::string CLikeWriter::Saturated(Dtype from, Dtype to, const std::string& x) c
 }
 
 absl::Status CLikeWriter::Alu(UOp u) {
-  const OpSpelling* op = SpellingOf(u.op());
-  if (op == nullptr) return NoRendering(u);
+  if (u.n_src() == 0) return NoRendering(u);
   const Dtype operand = u.src(u.n_src() - 1).dtype();
+  const OpSpelling* op = SpellingOf(u.op());
   const TypeSpelling* type = SpellingOf(u.dtype());
   if (SpellingOf(operand) == nullptr || type == nullptr) return NoRendering(u);
-  const std::string_view form = op->C(operand);
+  std::string_view form = OwnForm(u);
+  if (form.empty() && op != nullptr) form = op->C(operand);
   if (form.empty()) return NoRendering(u);
   if (half_is_bits() && operand == Dtype::F16 && !u.Is(Op::WHERE)) return NoRendering(u);
   Define(u, [&](const std::string& lane) {

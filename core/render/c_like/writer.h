@@ -38,6 +38,10 @@ class CLikeWriter {
   virtual bool half_is_bits() const { return false; }
   // x, an f32, rounded to tf32. Empty: the language has no instruction for it, and its targets no tf32.
   virtual std::string Tf32(const std::string&) const { return {}; }
+  // x, an f32, as the bits of a bf16; empty: the language has no such conversion.
+  virtual std::string Bf16(const std::string&) const { return {}; }
+  // The form (spelling.h) of an op that only some languages have; empty: it has none.
+  virtual std::string_view OwnForm(ir::UOp /*u*/) const { return {}; }
   virtual std::string_view long_suffix() const { return "ll"; }
   // A function of the math library of f32 or f64: "sqrt".
   virtual std::string Math(std::string_view function, ir::Dtype dtype) const = 0;

@@ -11,7 +11,7 @@ using ir::UOp;
 absl::Status PtxValues::Cast(UOp u) {
   const UOp x = u.src(0);
   if (SpellingOf(x.dtype()) == nullptr && x.dtype() != Dtype::Index) return NoPtx(u);
-  if (SpellingOf(u.dtype()) == nullptr) return NoPtx(u);
+  if (SpellingOf(u.dtype()) == nullptr || x.dtype() == Dtype::BF16) return NoPtx(u);
   text_.Define(
       u, [&](int64_t lane) { return Converted(x.dtype(), u.dtype(), text_.Register(x, lane)); });
   return absl::OkStatus();
@@ -23,7 +23,8 @@ absl::Status PtxValues::Bitcast(UOp u) {
   if ((from == Dtype::Bool) != (to == Dtype::Bool)) return NoPtx(u);
   text_.Define(u, [&](int64_t lane) {
     // The register holds the bits already; only the extension of a small value may differ.
-    return Wrapped(to == Dtype::F16 ? Dtype::U16 : to, text_.Register(u.src(0), lane));
+    return Wrapped(to == Dtype::F16 || to == Dtype::BF16 ? Dtype::U16 : to,
+                   text_.Register(u.src(0), lane));
   });
   return absl::OkStatus();
 }
@@ -31,6 +32,9 @@ absl::Status PtxValues::Bitcast(UOp u) {
 std::string PtxValues::Converted(Dtype from, Dtype to, const std::string& x) {
   if (to == Dtype::TF32)
     return text_.New(kPtxWord, "cvt.rna.tf32.f32", Converted(from, Dtype::F32, x));
+  if (to == Dtype::BF16)
+    return text_.New(kPtxWord, "cvt.u32.u16",
+                     text_.New(kPtxHalf, "cvt.rn.bf16.f32", Converted(from, Dtype::F32, x)));
   if (from == Dtype::TF32) return Converted(Dtype::F32, to, x);
   if (from == to || (from == Dtype::Index && to == Dtype::I64)) return x;
   if (from == Dtype::Bool) return FromBool(to, x);

@@ -21,7 +21,16 @@ std::string PtxExchanged(PtxText& text, const std::string& x, int64_t mask) {
 
 void PtxControl::Poll() {
   polls_ = true;
-  const std::string word = text_.New(kPtxWord, "ld.volatile.global.u32", Cat("[", kStop, "]"));
+  std::string word;
+  if (kernel_.together) {
+    // The word is in the host's memory, and a read of it by each warp takes a chip's bus for half a microsecond.
+    const std::string thread = text_.New(kPtxWord, "mov.u32", "%tid.x");
+    const std::string first = text_.New(kPtxPredicate, "setp.eq.u32", thread, ", 0");
+    word = text_.New(kPtxWord, "mov.u32", "0");
+    text_.PutIf(first, "ld.volatile.global.u32 ", word, ", [", kStop, "]");
+  } else {
+    word = text_.New(kPtxWord, "ld.volatile.global.u32", Cat("[", kStop, "]"));
+  }
   std::string stop = text_.New(kPtxPredicate, "setp.ne.s32", word, ", 0");
   if (kernel_.together) stop = text_.New(kPtxPredicate, "bar.red.or.pred", "0, ", stop);
   if (!kernel_.has_groups) return text_.PutIf(stop, "ret");

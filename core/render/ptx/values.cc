@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/render/ptx/values.h"
 
+#include "core/ir/exp2.h"
 #include "core/render/ptx/divide.h"
 #include "core/render/spelling.h"
 
@@ -70,7 +71,10 @@ absl::Status PtxValues::Alu(UOp u) {
   if (u.n_src() == 0) return NoPtx(u);
   const Dtype operand = u.src(u.n_src() - 1).dtype();
   if (SpellingOf(operand) == nullptr || SpellingOf(u.dtype()) == nullptr) return NoPtx(u);
-  const std::string_view instruction = PtxInstruction(u.op(), operand);
+  std::string_view instruction = PtxInstruction(u.op(), operand);
+  if (operand == Dtype::F32 && u.Is(Op::EXP2))
+    instruction = u.tag() == ir::kFlushes ? "ex2.approx.ftz" : "ex2.approx";
+  if (operand == Dtype::F32 && u.Is(Op::MAX)) instruction = "max.NaN";
   if (instruction.empty()) return NoPtx(u);
   if (auto quotient = MaybePtxQuotient(text_, u)) {
     text_.Set(u, {*std::move(quotient)});

@@ -20,6 +20,7 @@ constexpr double kStageWork = 2;  // cost of writing an element to the array, in
 constexpr double kTileGain = 4;   // rows of a tile: a matrix product loads an operand once for them
 constexpr double kCachedLoss = 1.0 / 64;  // share of the lost tiles that counts with a cache
 constexpr double kThreadWork = 131072;    // with less work than this each, threads do not pay
+constexpr double kUnitWork = 256;        // the same for the blocks of a device's processors
 constexpr int64_t kStagesOfAKernel = 3;   // limit of the staged bytes of a kernel, in stage_bytes
 constexpr size_t kMaxStagedDemands = 16;  // a node with more demands is not staged
 constexpr size_t kMaxCutSteps = 64;  // nodes that MaybeCutOf visits; larger indices are not cut
@@ -247,9 +248,12 @@ double Staging::ReusedBytes(const Root& root) const {
 // Cost of threads without work, if the prefix has this many iterations and the array takes this much
 // work. The outputs of the root do not count the work of staged values once these are known.
 double Staging::LostThreads(const Root& root, double iterations, double array) const {
-  const double threads = options_.limits[static_cast<size_t>(root.device)].threads;
+  const KernelLimits& limits = options_.limits[static_cast<size_t>(root.device)];
+  // Blocks share no arrays: one block fills an array for each iteration of the prefix.
+  const bool blocks = limits.units > 0;
+  const double threads = blocks ? limits.units : limits.threads;
   if (iterations >= threads) return 0;
-  double work = array >= threads * kThreadWork ? array : 0;
+  double work = array >= threads * (blocks ? kUnitWork : kThreadWork) ? array : 0;
   for (const Output& out : root.outputs) {
     const NodeInfo& info = f_.at(out.value);
     work += info.elements * info.work;

@@ -216,13 +216,20 @@ bool OptPlan::MayBeGrid(size_t axis) const {
     for (const UOp v : ir::Variables(ctx_, sink_)) variables.emplace_back(v.text());
     if (!LaunchSize::Of(a.symbolic, variables).ok()) return false;
   }
-  // A long reduction that is the same for all iterations is not repeated in each of them.
+  // A long reduction that is the same for all iterations is not repeated in each of them, unless an iteration adds up as much
+  // itself: a row of a matrix beside the mean of what it is multiplied by.
+  double repeated = 0, own = 0;
   for (UOp u : order_) {
-    if (!u.Is({Op::REDUCE, Op::STAGE}) || Along(u, axis)) continue;
+    if (!u.Is({Op::REDUCE, Op::STAGE})) continue;
+    const double trips = Trips(u);
+    if (Along(u, axis)) {
+      if (u.Is(Op::REDUCE)) own += trips;
+      continue;
+    }
     if (warp_rows_ && u.Is(Op::STAGE)) continue;  // copies of operands, which each block needs
-    if (Trips(u) >= kLongRepeated) return false;
+    if (trips >= kLongRepeated) repeated += u.Is(Op::STAGE) ? INFINITY : trips;
   }
-  return true;
+  return repeated <= own;
 }
 
 int64_t OptPlan::SharedBytes() {

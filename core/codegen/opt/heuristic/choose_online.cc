@@ -14,7 +14,7 @@ namespace {
 // Elements of a row that are computed together. Each block multiplies the sums of all earlier ones once.
 constexpr int64_t kRowBlock = 256, kRowBlockInShared = 64;
 constexpr int64_t kLeastRowBlock = 16;
-constexpr int64_t kRowsOfABlock = 8;  // that should have arrays in shared memory at a time
+constexpr int64_t kRowsOfAUnit = 4;  // that should have arrays in shared memory at a time
 
 // About `wanted`, and if possible a divisor of the row: then no element is padding.
 int64_t BlockOfRow(int64_t row, int64_t wanted) {
@@ -32,7 +32,7 @@ std::optional<OnlineRowChoice> ChooseOnline(ir::UOpContext& ctx, ir::UOp sink,
   if (std::ranges::none_of(order, [](ir::UOp u) { return u.Is(ir::Op::STAGE); }))
     return std::nullopt;
   const int64_t bytes = StagedBytes(ctx, sink).thread_bytes;
-  const int64_t room = target.blocks ? target.shared_bytes / kRowsOfABlock : target.private_bytes;
+  const int64_t room = target.blocks ? target.shared_bytes / kRowsOfAUnit : target.private_bytes;
   const int64_t wanted = target.blocks ? kRowBlockInShared : kRowBlock;
   if (bytes <= room) return std::nullopt;
   const auto axes = Axes(ctx, sink);

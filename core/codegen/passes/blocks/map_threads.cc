@@ -78,10 +78,28 @@ class Mapper {
     }
     for (size_t i = grid_.size(); i-- > 0;) {
       const UOp size = grid_[i].src(0);
-      made_[grid_[i].id()] = i == 0 ? number : ir::Alu(ctx_, Op::FLOORMOD, {number, size});
+      const UOp part = i == 0 ? number : ir::Alu(ctx_, Op::FLOORMOD, {number, size});
+      made_[grid_[i].id()] =
+          LastIsLongest(grid_[i]) ? Sub(ctx_, Sub(ctx_, size, ctx_.Idx(1)), part) : part;
       number = ir::Alu(ctx_, Op::FLOORDIV, {number, size});
     }
     return launched;
+  }
+
+  // Whether loops are longer in later iterations of a GLOBAL range, as those over the keys before a query are. The longest blocks begin
+  // first: a block that begins last and takes longest would run alone.
+  bool LastIsLongest(UOp grid) const {
+    if (!grid.src(0).Is(Op::CONST)) return false;
+    const auto at = [&](UOp size, int64_t value) {
+      return ctx_.BoundsOf(ir::Substitute(ctx_, size, {{grid.id(), ctx_.Idx(value)}})).max;
+    };
+    const auto grows = [&](UOp u) {
+      if (!u.Is(Op::RANGE) || u.src(0).Is(Op::CONST)) return false;
+      const auto order = ir::Toposort(ctx_, u.src(0));
+      return std::ranges::find(order, grid) != order.end() &&
+             at(u.src(0), 0) < at(u.src(0), grid.src(0).const_int() - 1);
+    };
+    return std::ranges::any_of(ir::Toposort(ctx_, sink_), grows);
   }
 
   // A statement in the loop over the parts of a PERSISTent block.

@@ -67,14 +67,22 @@ absl::StatusOr<schedule::Schedule> ResNet50For(const Target& target, const Varia
   return schedule::MakeSchedule(ctx, sink, options);
 }
 
-// Whether the kernel sums products for a row of pixels or more. The head sums what is a sum itself, or has one output axis.
+bool VariesAlongOutputs(const ir::UOpContext& ctx, ir::UOp factor) {
+  return std::ranges::any_of(ir::Toposort(ctx, factor), [](ir::UOp u) {
+    return u.Is(ir::Op::RANGE) && u.axis_type() == ir::AxisType::LOOP;
+  });
+}
+
+// Whether the kernel sums products for a row of pixels or more. The head sums what is a sum itself, or multiplies one row.
 bool IsConvolution(const ir::UOpContext& ctx, ir::UOp kernel) {
   size_t outputs = 0, products = 0, sums = 0;
   for (ir::UOp r : codegen::Axes(ctx, kernel)) outputs += r.axis_type() == ir::AxisType::LOOP;
   for (ir::UOp u : ir::Toposort(ctx, kernel)) {
     if (!u.Is(ir::Op::REDUCE)) continue;
     ++sums;
-    products += u.reduce_op() == ir::Op::ADD && u.src(0).Is(ir::Op::MUL);
+    const ir::UOp product = u.src(0);
+    products += u.reduce_op() == ir::Op::ADD && product.Is(ir::Op::MUL) &&
+                VariesAlongOutputs(ctx, product.src(0)) && VariesAlongOutputs(ctx, product.src(1));
   }
   return sums == 1 && products == 1 && outputs > 1;
 }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Maxima with a constant, which need fewer instructions than other maxima.
+#include <algorithm>
 #include <limits>
 
+#include "core/base/target/gpu_targets.h"
+#include "core/codegen/codegen.h"
 #include "core/ir/build.h"
 #include "gtest/gtest.h"
 #include "tests/support/kernel_check.h"
@@ -50,6 +53,34 @@ TEST(MaximumTest, OfAConstantEqualsTheInterpretersInEveryBit) {
       }
     }
   }
+}
+
+// Where the target has instructions for maxima, EXP2 and rounding to bf16, each of them is one line. NaN is kept.
+TEST(MaximumTest, InstructionsOfTheTargetAreOneLine) {
+  const Target target = *GpuTarget("sm_80");
+  ir::UOpContext ctx;
+  KernelBuilder b(ctx);
+  const UOp i = b.Loop(70), x = b.Load(b.Buffer(1, Dtype::F32, 70), i),
+            y = b.Load(b.Buffer(2, Dtype::F32, 70), i);
+  const UOp value =
+      ir::Cast(ctx, ir::Alu(ctx, Op::EXP2, {ir::Alu(ctx, Op::MAX, {x, y})}), Dtype::BF16);
+  const UOp kernel = b.Kernel({b.StoreLoops(b.Buffer(0, Dtype::BF16, 70), i, value, {i})});
+  tests::CheckOptions check;
+  check.target = target;
+  const auto lowered = codegen::Lower(ctx, kernel, target, {});
+  ASSERT_TRUE(lowered.ok()) << lowered.status();
+  const auto count = [&](auto is) { return std::ranges::count_if(lowered->linear.srcs(), is); };
+  EXPECT_EQ(count([](UOp u) { return u.Is(Op::MAX); }), 1);
+  EXPECT_EQ(count([](UOp u) { return u.Is(Op::EXP2); }), 1);
+  EXPECT_EQ(count([](UOp u) { return u.Is(Op::CAST) && u.dtype() == Dtype::BF16; }), 1);
+  EXPECT_EQ(count([](UOp u) {
+              return u.Is({Op::WHERE, Op::CMPNE, Op::CMPLT}) && u.dtype() == Dtype::F32;
+            }),
+            0);
+  const tests::Memory memory = {SampleBuffer(Dtype::BF16, 70, 1, true),
+                                SampleBuffer(Dtype::F32, 70, 2, false),
+                                SampleBuffer(Dtype::F32, 70, 3, false)};
+  EXPECT_EQ(tests::CheckKernel(ctx, kernel, memory, check), "");
 }
 
 }  // namespace

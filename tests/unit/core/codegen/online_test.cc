@@ -183,12 +183,12 @@ TEST(OnlineTest, TheHeuristicCutsRowsThatDoNotFit) {
   }
 }
 
-// 48 KiB of shared memory: 1000 keys in blocks of some, and more keys than the memory has elements. The
+// 48 KiB of shared memory: 2000 keys in blocks of some, and more keys than the memory has elements. The
 // interpreter reports races and accesses outside of arrays.
 TEST(OnlineTest, BlocksOfThreadsCutRowsThatDoNotFit) {
   for (const bool shuffles : {false, true}) {
     for (const AttentionShape& s :
-         {AttentionShape{1, 3, 1000, 8}, {1, 1, 13001, 2}, {1, 5, 1000, 4, Dtype::F16, true}}) {
+         {AttentionShape{1, 3, 2000, 8}, {1, 1, 13001, 2}, {1, 5, 2000, 4, Dtype::F16, true}}) {
       UOpContext ctx;
       const UOp kernel = tests::AttentionKernel(ctx, s);
       tests::CheckOptions check;

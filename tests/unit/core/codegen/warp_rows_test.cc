@@ -273,7 +273,19 @@ TEST(WarpRowsTest, HiddenBlocksAreNotComputed) {
   for (const int64_t b : {0, 1, 2, 3}) {
     const UOp trips = rules::Simplify(
         ctx, ir::Substitute(ctx, loops[0].src(0), {{block.id(), ctx.Int(block.dtype(), b)}}));
-    EXPECT_TRUE(trips.IsConstInt(2 * (b + 1))) << b << ": " << ir::Print(ctx, trips);
+    // The longest one begins first.
+    EXPECT_TRUE(trips.IsConstInt(2 * (4 - b))) << b << ": " << ir::Print(ctx, trips);
+  }
+}
+
+// Two tiles of rows of a warp share the loads of keys and values.
+TEST(WarpRowsTest, AWarpHasTwoTiles) {
+  AttentionShape s = Small(2, 70, 50, 16, Dtype::F16);
+  for (const bool causal : {false, true}) {
+    s.causal = causal;
+    EXPECT_EQ(CheckWarpRows(s, {Nvidia(), 16, {{OptKind::kUpcast, 1, 2}, {OptKind::kLocal, 1, 2}}}),
+              "")
+        << causal;
   }
 }
 

@@ -7,7 +7,10 @@
 namespace uopd::codegen {
 namespace {
 
-constexpr int64_t kBlockThreads = 256;    // wanted in a block
+constexpr int64_t kBlockThreads = 256;  // wanted in a block
+constexpr int64_t kMostRowThreads = 1024;
+constexpr double kKeptRowBytes =
+    128 << 10;  // that a processor keeps near, of rows that blocks read more than once
 constexpr double kLongLoop = 64;          // see OptPlan::IsGrid
 constexpr int64_t kLongSum = 32;          // terms from which a group of threads may share a sum
 constexpr double kThreadsPerUnit = 1024;  // that keep a processor busy
@@ -40,9 +43,17 @@ bool BlockHeuristic::Add(OptKind kind, size_t axis, int64_t amount) {
 
 bool BlockHeuristic::IsGrid(size_t axis) const {
   if (IsReduce(axis)) return false;
-  return std::ranges::all_of(results_, [&](const Result& r) {
-    return (r.path & Bit(axis)) != 0 || Times(r.over) < kLongLoop;
-  });
+  double repeated = 0, own = 0;
+  for (const Result& r : results_) {
+    const double terms = Times(r.over);
+    if ((r.path & Bit(axis)) != 0) {
+      own += terms;
+    } else if (terms >= kLongLoop) {
+      repeated += terms;
+    }
+  }
+  if (repeated == 0) return true;
+  return !has_stages_ && repeated <= own;
 }
 
 double BlockHeuristic::Results() const {
@@ -63,39 +74,89 @@ bool BlockHeuristic::IsContiguous(size_t axis, bool loads) const {
   return any;
 }
 
-// The widest access of a thread, along an axis on which results or terms lie next to each other.
+int64_t BlockHeuristic::ElementBytes(size_t axis) const {
+  int64_t out = std::max<int64_t>(widest_, 2);
+  if (!IsReduce(axis)) return out;
+  for (const Access& x : accesses_) {
+    if (!x.is_store && x.strides[axis] == 1) out = std::min(out, std::max<int64_t>(x.bytes, 2));
+  }
+  return out;
+}
+
+// The widest access of a thread, along axes on which results or terms lie next to each other: one of each nest of loops.
 void BlockHeuristic::ChooseVectors() {
+  AxisSet chosen = 0;
   for (size_t a = axes_.size(); a-- > 0;) {
     const bool pays = IsReduce(a) ? IsContiguous(a, true) : IsContiguous(a, false);
-    if (!pays || !fixed_[a]) continue;
+    if (!pays || !fixed_[a] || (NestOf(a) & chosen) != 0) continue;
     // Not so wide that too few threads are left.
-    const double threads = Results() * (IsReduce(a) ? static_cast<double>(sizes_[a]) : 1);
-    for (int64_t n = target_.vector_bytes / std::max<int64_t>(widest_, 2); n > 1; n /= 2) {
+    const double threads = Results() * (IsGrid(a) ? 1 : static_cast<double>(sizes_[a]));
+    for (int64_t n = target_.vector_bytes / ElementBytes(a); n > 1; n /= 2) {
       if (sizes_[a] % n != 0 || threads / static_cast<double>(n) < kThreadsPerUnit * target_.units)
         continue;
-      if (Add(OptKind::kVector, a, n)) return;
+      if (!Add(OptKind::kVector, a, n)) continue;
+      chosen |= Bit(a);
+      break;
     }
   }
 }
 
+AxisSet BlockHeuristic::NestOf(size_t axis) const {
+  AxisSet out = Bit(axis);
+  for (const Result& r : results_) {
+    if (((r.over | r.path) & Bit(axis)) != 0) out |= r.over | r.path;
+  }
+  for (size_t a = 0; a < axes_.size(); ++a) {
+    if (!IsReduce(a) && !IsReduce(axis)) out |= Bit(a);
+  }
+  return out;
+}
+
+bool BlockHeuristic::ReadsRowsAgain() const {
+  int loops = 0;
+  for (size_t a = 0; a < axes_.size(); ++a) loops += !IsGrid(a) && IsContiguous(a, true) ? 1 : 0;
+  return loops > 1;
+}
+
+int64_t BlockHeuristic::BlockThreads() const {
+  double read = 0;
+  for (size_t a = 0; a < axes_.size(); ++a) {
+    if (!IsReduce(a) || !IsContiguous(a, true)) continue;
+    read = std::max(read, static_cast<double>(sizes_[a]) * static_cast<double>(widest_));
+  }
+  int64_t threads = kBlockThreads;
+  if (ReadsRowsAgain()) {
+    while (threads < kMostRowThreads &&
+           read * kThreadsPerUnit * 2 / static_cast<double>(threads) > kKeptRowBytes)
+      threads *= 2;
+  }
+  return std::min(threads, target_.max_block_threads);
+}
+
 void BlockHeuristic::ChooseGroups() {
   const double wanted = kThreadsPerUnit * target_.units;
+  std::vector<int64_t> grouped(axes_.size(), 1);
   for (size_t a = axes_.size(); a-- > 0;) {
     if (!IsReduce(a) || sizes_[a] < kLongSum) continue;
     const bool contiguous = IsContiguous(a, true);
     if (!contiguous && Results() >= wanted) continue;
     // Each thread adds up at least two terms. Where results lie next to each other, a warp reads a row of them.
-    const int64_t most =
-        std::min(kBlockThreads, target_.max_block_threads) / (contiguous ? 1 : Neighbours());
-    int64_t n = std::min(most / group_, PowerBelow(left_[a] / 2));
+    const int64_t most = BlockThreads() / (contiguous ? 1 : Neighbours());
+    // Reductions one after the other have the same threads, those of one nest share them.
+    int64_t others = 1;
+    for (size_t g = 0; g < axes_.size(); ++g) {
+      if (IsReduce(g) && !staged_over_[g] && (NestOf(a) & Bit(g)) != 0) others *= grouped[g];
+    }
+    int64_t n = std::min(most / others, PowerBelow(left_[a] / 2));
     // Many results need fewer threads each; a group along memory stays a warp.
     const auto threads = [&](int64_t members) {
-      return Results() * static_cast<double>(members * group_);
+      return Results() * static_cast<double>(members * others);
     };
-    while (n > 32 && threads(n) >= wanted * 8) n /= 2;
+    while (n > 32 && !ReadsRowsAgain() && threads(n / 2) >= wanted / 2) n /= 2;
     for (; n > 1; n /= 2) {
       if (!Add(OptKind::kGroup, a, n)) continue;
-      if (!staged_over_[a]) group_ *= n;
+      grouped[a] = n;
+      if (!staged_over_[a]) group_ = std::max(group_, others * n);
       break;
     }
   }
@@ -122,8 +183,7 @@ void BlockHeuristic::ChooseLocals() {
   for (size_t a : order) {
     // An axis that is a loop of each thread may use all threads of the block, also those of a group.
     const int64_t others = IsGrid(a) ? threads_ * group_ : threads_;
-    const int64_t most =
-        std::min(kBlockThreads, target_.max_block_threads) / std::max<int64_t>(others, 1);
+    const int64_t most = BlockThreads() / std::max<int64_t>(others, 1);
     int64_t n = std::min(PowerBelow(most), PowerBelow(left_[a]));
     if (n < most && n < left_[a]) n *= 2;  // the last threads have nothing to do
     for (; n > 1; n /= 2) {
@@ -135,8 +195,10 @@ void BlockHeuristic::ChooseLocals() {
 }
 
 void BlockHeuristic::ChooseUnroll() {
+  AxisSet chosen = 0;
   for (size_t a = axes_.size(); a-- > 0;) {
-    if (!IsReduce(a) || !fixed_[a] || left_[a] < 2) continue;
+    if (!IsReduce(a) || !fixed_[a] || left_[a] < 2 || (NestOf(a) & chosen) != 0) continue;
+    chosen |= Bit(a);
     if (left_[a] <= kShortSum) {
       Add(OptKind::kUnroll, a, left_[a]);
     } else {
@@ -144,7 +206,6 @@ void BlockHeuristic::ChooseUnroll() {
         if (left_[a] % n == 0 && Add(OptKind::kUnroll, a, n)) break;
       }
     }
-    return;
   }
 }
 

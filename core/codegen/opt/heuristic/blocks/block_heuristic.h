@@ -72,6 +72,15 @@ class BlockHeuristic : KernelFacts {
   void ChooseLocals();
   void ChooseUnroll();
 
+  // The axes of the reductions that the axis belongs to, and of the loops around them; of an output axis all output axes too.
+  AxisSet NestOf(size_t axis) const;
+  // Of the elements that fill an access along the axis: the smallest ones that a reduction reads.
+  int64_t ElementBytes(size_t axis) const;
+  // Whether each block goes over rows of memory several times.
+  bool ReadsRowsAgain() const;
+  // The threads that a block should have. Rows that are read several times get so many that the rows of all blocks of a processor
+  // stay in its cache.
+  int64_t BlockThreads() const;
   // Whether the iterations of an output axis become blocks: every long reduction depends on the axis.
   bool IsGrid(size_t axis) const;
   // The product of the sizes of the output axes that become blocks or threads.

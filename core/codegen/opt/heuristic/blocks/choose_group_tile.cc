@@ -23,7 +23,9 @@ constexpr double kReadBytes = 128;    // that instructions read from shared memo
 constexpr double kCopiedBytes =
     40;  // that a processor gets from the second-level cache in a cycle, about
 constexpr int64_t kMostAccumulators = 128;  // registers of a thread
-constexpr int64_t kOtherRegisters = 64;     // that it needs besides
+// That it should have besides. On an H200 products of 4096 and 8192 rows with tiles of 128 accumulators take 6 % less time where
+// a group that copies leaves them 240 registers than with the 224 that they have beside one warp.
+constexpr int64_t kOtherRegisters = 100;
 // Warps that copy alone save in each step the barrier of the block, and the beginning of copies by a warp that computes. They take
 // time once: to make more barriers, and to begin.
 constexpr double kStepCycles = 40, kRoleCycles = 400;

@@ -12,7 +12,8 @@
 namespace uopd::codegen {
 namespace {
 
-constexpr int64_t kMostNear = 64;
+// More than 8 neighbours were slower on an H200 (products of 4096 rows in bf16: 217 us, with 16 neighbours 256 us).
+constexpr int64_t kMostNear = 8;
 constexpr double kGain =
     0.9;  // RASTER must read less than this share of what the plain order reads
 
