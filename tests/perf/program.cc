@@ -83,7 +83,7 @@ absl::Status Program::Prepare(std::string_view graph) {
   UOPD_ASSIGN(ir::UOp sink, ir::Decode(ctx, graph, ir::Level::kTensor));
   schedule::Options options;
   options.limits = schedule::KernelLimits::Of(device_->target());
-  if (options_.bf16) options.allowed_products.Add(DtypeNumber::BF16);
+  options.allowed_products = options_.rounds;
   if (options_.kept) {
     UOPD_ASSIGN(sink, MainGraph(ctx, sink, options));
   }
@@ -94,7 +94,7 @@ absl::Status Program::Prepare(std::string_view graph) {
     if (!slot.used) continue;
     UOPD_ASSIGN(slots_.back(),
                 device_->Allocate(static_cast<size_t>(slot.bytes), devices::MemoryKind::kDevice));
-    UOPD_TRY(Fill(*slots_.back(), slot, slots_.size()));
+    if (options_.fill) UOPD_TRY(Fill(*slots_.back(), slot, slots_.size()));
   }
   for (const auto& [device, bytes] : schedule.arenas) {
     if (arena_ != nullptr) return absl::UnimplementedError("the program uses several devices");
@@ -108,7 +108,9 @@ absl::Status Program::Prepare(std::string_view graph) {
     UOPD_ASSIGN(const ir::UOp root, ir::Decode(kernel, item.graph, ir::Level::kKernel));
     Step step;
     double start = NowSeconds();
-    UOPD_ASSIGN(step.kernel, codegen::Lower(kernel, root, device_->target(), {}));
+    codegen::Options lowering;
+    if (steps_.empty()) lowering.opts = options_.opts;
+    UOPD_ASSIGN(step.kernel, codegen::Lower(kernel, root, device_->target(), lowering));
     UOPD_ASSIGN(step.text,
                 renderer->render({kernel, step.kernel.linear, step.kernel.name,
                                   step.kernel.variables, device_->target(), item.buffers.size()}));
@@ -143,13 +145,15 @@ absl::Status Program::Run(int times) {
 }
 
 absl::StatusOr<std::vector<double>> Program::RunTimed() {
-  std::vector<double> out;
-  for (Step& s : steps_) {
-    const double start = NowSeconds();
-    UOPD_TRY(stream_->Launch(*s.executable, worker::ShapeOf(s.kernel.launch, {}), s.args, {}));
-    UOPD_TRY(stream_->Synchronize());
-    out.push_back(NowSeconds() - start);
+  std::vector<int64_t> nanoseconds(steps_.size());
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    Step& s = steps_[i];
+    UOPD_TRY(stream_->Launch(*s.executable, worker::ShapeOf(s.kernel.launch, {}), s.args, {},
+                             &nanoseconds[i]));
   }
+  UOPD_TRY(stream_->Synchronize());
+  std::vector<double> out;
+  for (const int64_t ns : nanoseconds) out.push_back(1e-9 * static_cast<double>(ns));
   return out;
 }
 

@@ -21,7 +21,10 @@ struct ProgramOptions {
   // Only the part of the graph that runs every time if all inputs but the first one stay the same
   // (core/schedule/kept/kept.h). Kept values are numbers as those of input buffers.
   bool kept = false;
-  bool bf16 = false;  // operands of products may be rounded
+  DtypeNumberSet rounds;  // operands of products may be rounded to these dtypes
+  bool fill = true;       // false: buffers keep what their memory held before
+  // If set: the opts of the first kernel.
+  const std::vector<codegen::Opt>* opts = nullptr;
 };
 
 class Program {
@@ -34,7 +37,7 @@ class Program {
 
   // Runs all steps `times` times and waits.
   absl::Status Run(int times = 1);
-  // The time of every step of one run, in seconds.
+  // The time of every step of one run on the device, in seconds.
   absl::StatusOr<std::vector<double>> RunTimed();
 
   struct Step {

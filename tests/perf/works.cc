@@ -195,7 +195,8 @@ std::vector<Work> WholeModels() {
   for (const NetworkEntry& network : Networks()) {
     for (const bool bf16 : {false, true}) {
       out.push_back({"model", Cat("kept.", network.name, bf16 ? ".bf16" : ""), 2, 1e9, "runs/s"});
-      out.back().options = {.kept = true, .bf16 = bf16};
+      out.back().options.kept = true;
+      if (bf16) out.back().options.rounds = {DtypeNumber::BF16};
       out.back().build = [make = network.make](Client& c) { return make(c).run(); };
     }
   }

@@ -94,12 +94,13 @@ class GpuBench {
   }
 
   absl::StatusOr<std::unique_ptr<Program>> Make(
-      const std::function<client::Tensor(client::Client&)>& build) {
+      const std::function<client::Tensor(client::Client&)>& build,
+      const ProgramOptions& options = {}) {
     client::Client client(std::make_shared<client::OfflineExecutor>());
     const client::Tensor result = build(client);
     UOPD_TRY(result.status());
     UOPD_ASSIGN(const client::Exported graph, client::Export(std::span(&result, 1)));
-    return Program::Make(device_, graph.graph);
+    return Program::Make(device_, graph.graph, options);
   }
 
   absl::Status Operation(const GpuWork& work) {
@@ -108,7 +109,7 @@ class GpuBench {
       LeftOut(Cat("gpu.", work.name), Cat("it would take ", last->second * work.amount, " s"));
       return absl::OkStatus();
     }
-    const auto program = Make(work.build);
+    const auto program = Make(work.build, work.options);
     if (program.status().code() == absl::StatusCode::kUnimplemented ||
         program.status().code() == absl::StatusCode::kResourceExhausted) {
       LeftOut(Cat("gpu.", work.name), program.status().message());
@@ -226,7 +227,7 @@ absl::StatusOr<std::vector<Measurement>> RunGpu(const Options& options) {
   return std::vector<Measurement>{};
 }
 
-const Register kRegister("gpu", "rates of one device, without a daemon: --device NAME", RunGpu);
+const Register kRegisterGpu("gpu", "rates of one device, without a daemon: --device NAME", RunGpu);
 
 }  // namespace
 }  // namespace uopd::perf

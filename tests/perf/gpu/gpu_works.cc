@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/base/text.h"
+#include "tests/support/models/models.h"
 #include "uopd/functional.h"
 
 namespace uopd::perf {
@@ -31,14 +32,30 @@ GpuWork ProductWork(const char* name, ir::Dtype dtype, int64_t n) {
   return out;
 }
 
-// Heads of `depth` numbers, with as many queries as keys.
-GpuWork AttentionWork(int64_t heads, int64_t tokens, int64_t depth) {
-  GpuWork out{Cat("attention.d", depth, ".", tokens), Cat("attention.d", depth),
-              4.0 * static_cast<double>(heads * tokens * tokens * depth) / 1e9, "GFLOP/s"};
+// Heads of `depth` numbers, with as many queries as keys. With a causal mask half of the products count.
+GpuWork AttentionWork(int64_t heads, int64_t tokens, int64_t depth, bool causal) {
+  const std::string name = Cat("attention.bf16.d", depth, causal ? ".causal" : "");
+  const auto products = static_cast<double>(heads * tokens * tokens * depth);
+  GpuWork out{Cat(name, ".", tokens), name, (causal ? 2.0 : 4.0) * products / 1e9, "GFLOP/s"};
   out.build = [=](Client& c) {
     const client::Dims dims = {heads, tokens, depth};
-    return client::fn::Attention(c.Empty(dims), c.Empty(dims), c.Empty(dims));
+    const auto input = [&] { return c.Empty(dims, ir::Dtype::BF16); };
+    return client::fn::Attention(input(), input(), input(), {}, {.causal = causal});
   };
+  return out;
+}
+
+// ResNet-50 with what the daemon keeps from run to run (weights with their normalisation). Products in f32, or with operands
+// rounded to `rounds`.
+GpuWork ResNetWork(int64_t images, const char* name, DtypeNumberSet rounds) {
+  GpuWork out{Cat("resnet50.", name, ".b", images), Cat("resnet50.", name),
+              static_cast<double>(images), "images/s"};
+  out.build = [=](Client& c) {
+    test::ResNet model(c, test::ResNet::Shape50());
+    return model.Forward(c.Empty({images, 3, 224, 224}), false);
+  };
+  out.options.kept = true;
+  out.options.rounds = rounds;
   return out;
 }
 
@@ -51,10 +68,12 @@ int64_t ScaledRows(int64_t n, double scale) {
 
 std::vector<GpuWork> GpuWorks(double scale) {
   std::vector<GpuWork> out;
+  // Arrays of 1 GiB.
+  const int64_t wide = ScaledRows(16384, scale);
+  out.push_back(MovingWork(
+      "add", wide, 2, 1, [wide](const Tensor& x, Client& c) { return x + c.Empty({wide, wide}); }));
+  out.push_back(MovingWork("sum", wide, 1, 0, [](const Tensor& x, Client&) { return x.Sum(); }));
   const int64_t n = ScaledRows(8192, scale);
-  out.push_back(
-      MovingWork("add", n, 2, 1, [n](const Tensor& x, Client& c) { return x + c.Empty({n, n}); }));
-  out.push_back(MovingWork("sum", n, 1, 0, [](const Tensor& x, Client&) { return x.Sum(); }));
   out.push_back(
       MovingWork("softmax", n, 1, 1, [](const Tensor& x, Client&) { return x.Softmax(); }));
   out.push_back(MovingWork("layernorm", n, 1, 1, [](const Tensor& x, Client&) {
@@ -70,7 +89,19 @@ std::vector<GpuWork> GpuWorks(double scale) {
     }
   }
   for (const int64_t depth : {64, 128}) {
-    out.push_back(AttentionWork(scale < 1 ? 2 : 16, ScaledRows(4096, scale), depth));
+    for (const bool causal : {false, true}) {
+      int64_t last = 0;
+      for (const int64_t tokens : {4096, 16384}) {
+        const int64_t scaled = ScaledRows(tokens, scale);
+        if (scaled != last) out.push_back(AttentionWork(scale < 1 ? 2 : 16, scaled, depth, causal));
+        last = scaled;
+      }
+    }
+  }
+  for (const auto& [name, rounds] : {std::pair{"tf32", DtypeNumberSet{DtypeNumber::TF32}},
+                                     std::pair{"bf16", DtypeNumberSet{DtypeNumber::BF16}}}) {
+    if (scale < 1) break;  // its kernels take long to compile
+    for (const int64_t images : {1, 64}) out.push_back(ResNetWork(images, name, rounds));
   }
   return out;
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/perf/program.h"
 #include "uopd/client.h"
 
 namespace uopd::perf {
@@ -18,6 +19,7 @@ struct GpuWork {
   // For products: the number of rows, and the dtype of the peer's product.
   int64_t product = 0;
   ir::Dtype dtype = ir::Dtype::F32;
+  ProgramOptions options;
 };
 
 // From small to large in every family. `scale` below 1 makes them smaller, for slow devices.
