@@ -46,8 +46,9 @@ using ir::Op;
 using ir::UOp;
 using ir::UOpContext;
 
-constexpr int64_t kPlainThreads = 256;     // of a block of a kernel without opts, at most
-constexpr int64_t kThreadsOfAUnit = 2048;  // that a processor runs at the same time, about
+constexpr int64_t kPlainThreads = 256;        // of a block of a kernel without opts, at most
+constexpr int64_t kThreadsOfAUnit = 2048;     // that a processor runs at the same time, about
+constexpr double kMostUnitFlopsOfANs = 8000;  // of a processor with matrix instructions
 
 // The buffers of the kernel, by slot. A slot without a PARAM keeps dtype void.
 absl::StatusOr<std::vector<BufferUse>> Buffers(UOpContext& ctx, UOp sink) {
@@ -305,7 +306,10 @@ absl::StatusOr<LoweredKernel> LowerFor(UOpContext& ctx, UOp sink, const Target& 
   out.launch.maps = ir::TensorMapsOf(linear);
   const int64_t grid_x = out.launch.grid[0].Evaluate(LargestValues(ctx, sink));
   out.estimate_ns = LaunchNs(ns, grid_x, out.launch.block[0].Evaluate({}), target);
-  const bool is_long_launch = target.blocks && out.estimate_ns > kLongLaunchNs;
+  // Matrix instructions do far more than the estimate of a line says. Their kernels reach an eighth of a chip's rate at least.
+  const double with_instruction_ns = 8 * out.flops / (target.units * kMostUnitFlopsOfANs);
+  const bool is_long_launch = target.blocks && out.estimate_ns > kLongLaunchNs &&
+                              (!has(OptKind::kTensorCore) || with_instruction_ns > kLongLaunchNs);
   if (is_long_launch && ns < kShortBlockNs && !has(OptKind::kPersist)) {
     std::vector<Opt> opts = out.applied;
     const int64_t threads = std::max<int64_t>(1, out.launch.block[0].Evaluate({}));
