@@ -43,16 +43,16 @@ bool MayBeDropped(UOp u) { return u.Is({Op::WHERE, Op::CMPLT, Op::CMPNE, Op::OR}
 
 UOp JoinMaxima(ir::UOpContext& ctx, UOp linear) {
   absl::flat_hash_map<uint32_t, UOp> joined;
+  const auto now = [&](UOp s) {
+    const auto it = joined.find(s.id());
+    return it == joined.end() ? s : it->second;
+  };
   std::vector<UOp> lines, srcs;
   for (UOp u : linear.srcs()) {
+    srcs.assign(u.srcs().begin(), u.srcs().end());
+    std::ranges::transform(srcs, srcs.begin(), now);
     const UOp b = MaybeOther(u);
-    srcs.clear();
-    for (UOp s :
-         b ? std::vector<UOp>{u.src(1), b} : std::vector<UOp>(u.srcs().begin(), u.srcs().end())) {
-      const auto it = joined.find(s.id());
-      srcs.push_back(it == joined.end() ? s : it->second);
-    }
-    const UOp made = b ? ir::Alu(ctx, Op::MAX, {srcs[0], srcs[1]}) : ctx.WithSources(u, srcs);
+    const UOp made = b ? ir::Alu(ctx, Op::MAX, {now(u.src(1)), now(b)}) : ctx.WithSources(u, srcs);
     if (made != u) joined[u.id()] = made;
     lines.push_back(made);
   }

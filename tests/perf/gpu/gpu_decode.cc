@@ -2,46 +2,32 @@
 // A decode step of Llama-3.2-1B's shape with bf16 weights on a device of a daemon: token sent, next token received. The first
 // device of --device is the one that it runs on.
 #include "core/base/text.h"
-#include "tests/perf/models/subjects.h"
+#include "tests/perf/models/decode_session.h"
 #include "tests/perf/perf.h"
-#include "tests/support/daemon.h"
-#include "uopd/connection.h"
 #include "uopd/jit.h"
 
 namespace uopd::perf {
 namespace {
 
 absl::StatusOr<std::vector<Measurement>> RunGpuDecode(const Options& options) {
-  std::unique_ptr<test::Daemon> daemon;
-  std::string address = options.address;
-  if (address.empty()) {
-    // Where the driver compiles PTX, a worker's address space has no room for it under the usual limit.
-    UOPD_ASSIGN(daemon, test::Daemon::Start({options.daemon,
-                                             "",
-                                             {Cat("--device-list=",
-                                                  options.device.empty() ? "CPU" : options.device),
-                                              "--compile-worker-bytes=0"}}));
-    address = daemon->address();
-  }
-  UOPD_ASSIGN(auto connection, client::Connection::Connect({.address = address}));
-  client::ClientOptions switches;
-  UOPD_ASSIGN(switches.execution, client::OptionsFromEnvironment());
-  client::Client client(connection, switches);
-  UOPD_ASSIGN(const auto subject, MakeSubject("decode", client));
-  UOPD_TRY(subject->Fill());
-  UOPD_ASSIGN(const std::string first, subject->Run());
+  // Where the driver compiles PTX, a worker's address space has no room for it under the usual limit.
+  UOPD_ASSIGN(const auto session,
+              DecodeSession::Start(
+                  options, {Cat("--device-list=", options.device.empty() ? "CPU" : options.device),
+                            "--compile-worker-bytes=0"}));
+  Subject* const subject = session->subject.get();
   std::vector<double> seconds;
   const double until = NowSeconds() + 5 * options.scale;
   while (seconds.size() < 4 || NowSeconds() < until) {
     const double start = NowSeconds();
     UOPD_ASSIGN(const std::string token, subject->Run());
     seconds.push_back(NowSeconds() - start);
-    // The same token at the same position, over caches that the step writes the same values to.
-    if (token != first) return absl::InternalError("the same step gives another token");
+    UOPD_TRY(session->CheckToken(token));
   }
   const double step = Percentile(seconds, 0.5);
   // Without building the graph in each step.
-  client::Jit jit(client, [&](std::span<const client::Tensor>) { return subject->Step(); });
+  client::Jit jit(*session->client,
+                  [&](std::span<const client::Tensor>) { return subject->Step(); });
   std::vector<double> replays;
   const double jit_until = NowSeconds() + 5 * options.scale;
   while (replays.size() < 6 || NowSeconds() < jit_until) {
@@ -49,7 +35,7 @@ absl::StatusOr<std::vector<Measurement>> RunGpuDecode(const Options& options) {
     UOPD_ASSIGN(const std::vector<client::Tensor> out, jit({}));
     UOPD_ASSIGN(const std::string token, out[0].ToBytes());
     replays.push_back(NowSeconds() - start);
-    if (token != first) return absl::InternalError("the replayed step gives another token");
+    UOPD_TRY(session->CheckToken(token));
   }
   const double replay = Percentile(replays, 0.5);
   return std::vector<Measurement>{{"gpu.decode.step", "ms", 1e3 * step},

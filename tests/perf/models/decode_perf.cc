@@ -3,30 +3,16 @@
 // token received. Beside a loop that reads as many bytes as there are weights, by turns.
 #include <unistd.h>
 
-#include "core/base/text.h"
-#include "tests/perf/models/subjects.h"
+#include "tests/perf/models/decode_session.h"
 #include "tests/perf/peers/stream_peer.h"
 #include "tests/perf/perf.h"
-#include "tests/support/daemon.h"
-#include "uopd/connection.h"
 
 namespace uopd::perf {
 namespace {
 
 absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
-  std::unique_ptr<test::Daemon> daemon;
-  std::string address = options.address;
-  if (address.empty()) {
-    UOPD_ASSIGN(daemon, test::Daemon::Start({options.daemon, "", {"--compile-fast-tier=false"}}));
-    address = daemon->address();
-  }
-  UOPD_ASSIGN(auto connection, client::Connection::Connect({.address = address}));
-  client::ClientOptions switches;
-  UOPD_ASSIGN(switches.execution, client::OptionsFromEnvironment());
-  client::Client client(connection, switches);
-  UOPD_ASSIGN(const auto subject, MakeSubject("decode", client));
-  UOPD_TRY(subject->Fill());
-  UOPD_ASSIGN(const std::string first, subject->Run());
+  UOPD_ASSIGN(const auto session, DecodeSession::Start(options, {"--compile-fast-tier=false"}));
+  Subject* const subject = session->subject.get();
   const auto bytes = static_cast<double>(subject->weight_bytes());
   const PeerRun read = StreamPeers(1, 0, subject->weight_bytes() / 4, 2)[0];
   std::vector<double> ours, theirs;
@@ -37,8 +23,7 @@ absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
       const double start = NowSeconds();
       UOPD_ASSIGN(const std::string token, subject->Run());
       ours.push_back(NowSeconds() - start);
-      // The same token at the same position, over caches that the step writes the same values to.
-      if (token != first) return absl::InternalError("the same step gives another token");
+      UOPD_TRY(session->CheckToken(token));
     }
     usleep(50'000);
     for (int i = 0; i < 3; ++i) {
