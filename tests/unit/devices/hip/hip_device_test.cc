@@ -174,7 +174,8 @@ TEST_F(HipTest, OpensALostDeviceAgain) {
   EXPECT_THAT(StatusText(lost), HasSubstr("AMD:0 is lost"));
   EXPECT_THAT(StatusText(lost), HasSubstr("hipErrorIllegalAddress"));
   EXPECT_HIP_CODE(device_->status(), kUnavailable);
-  EXPECT_TRUE(HipDevice::Open(Options()).ok());
+  // What still runs ends soon; the device is refused until then.
+  EXPECT_TRUE(test::Eventually([&] { return HipDevice::Open(Options()).ok(); }));
   EXPECT_EQ(cuda_.Calls("cuDevicePrimaryCtxReset_v2"), 1);
 }
 
