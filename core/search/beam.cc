@@ -2,15 +2,19 @@
 #include "core/search/beam.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <optional>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "core/base/bytes.h"
 #include "core/base/text.h"
+#include "core/search/stage_time.h"
 #include "core/search/surrogate.h"
+#include "core/search/too_long.h"
 
 namespace uopd::search {
 namespace {
@@ -150,6 +154,7 @@ class Search {
   // Makes candidates of the frontier: three quarters of them those that the model of opts expects most of, the others from
   // all over it.
   void MakeSome(int count) {
+    std::erase_if(frontier_, [&](const Opts& opts) { return too_long_.Covers(opts); });
     std::vector<std::pair<double, size_t>> order;
     for (size_t i = 0; i < frontier_.size(); ++i)
       order.emplace_back(Hope(lists_.Predict(FeaturesOf(kernel_, frontier_[i]))), i);
@@ -163,15 +168,14 @@ class Search {
       chosen.push_back(order[i].second);
     }
     std::ranges::sort(chosen);
-    for (const size_t i : chosen) {
-      if (!CheckTime()) return;
-      codegen::Options options;
-      options.fast_math = options_.fast_math;
-      options.opts = &frontier_[i];
-      if (auto made = Make(options, options_.max_lines)) {
-        std::vector<float> features = AllFeatures(*made), list = FeaturesOf(kernel_, made->opts);
-        pool_.push_back({*std::move(made), std::move(features), std::move(list)});
-      }
+    std::vector<absl::StatusOr<Candidate>> made = LowerAll(chosen);
+    if (stopped_) return;
+    for (size_t k = 0; k < chosen.size(); ++k) {
+      auto candidate = Sift(std::move(made[k]), frontier_[chosen[k]]);
+      if (!candidate) continue;
+      std::vector<float> features = AllFeatures(*candidate),
+                         list = FeaturesOf(kernel_, candidate->opts);
+      pool_.push_back({*std::move(candidate), std::move(features), std::move(list)});
     }
     for (size_t i = chosen.size(); i-- > 0;)
       frontier_.erase(frontier_.begin() + static_cast<std::ptrdiff_t>(chosen[i]));
@@ -207,13 +211,55 @@ class Search {
       pool_.erase(pool_.begin() + static_cast<std::ptrdiff_t>(*i));
   }
 
-  // One candidate, if its text is new and codegen makes it.
+  absl::StatusOr<Candidate> Lower(const codegen::Options& options, size_t max_lines) const {
+    const StageTime time("lower");
+    return MakeCandidate(ctx_, sink_, target_, options, max_lines);
+  }
+
+  // The candidates of these lists of the frontier, in this order, by several threads. Only this thread asks for the time. What
+  // comes back is not complete if the search was stopped.
+  std::vector<absl::StatusOr<Candidate>> LowerAll(std::span<const size_t> chosen) {
+    std::vector<absl::StatusOr<Candidate>> out(chosen.size());
+    std::atomic<size_t> next{0};
+    std::atomic<bool> stopped{false};
+    const auto lower = [&] {
+      const size_t k = next.fetch_add(1);
+      if (k >= chosen.size() || stopped) return false;
+      codegen::Options options;
+      options.fast_math = options_.fast_math;
+      options.opts = &frontier_[chosen[k]];
+      out[k] = Lower(options, options_.max_lines);
+      return true;
+    };
+    std::vector<std::thread> threads;
+    const size_t count =
+        std::min(chosen.size(), static_cast<size_t>(std::max(1, options_.threads)));
+    for (size_t i = 1; i < count; ++i) {
+      threads.emplace_back([&] {
+        if (options_.on_thread) options_.on_thread();
+        while (lower()) {
+        }
+      });
+    }
+    while (CheckTime() && lower()) {
+    }
+    stopped = stopped_;
+    for (std::thread& thread : threads) thread.join();
+    return out;
+  }
+
+  // One of the starting points.
   std::optional<Candidate> Make(const codegen::Options& options, size_t max_lines) {
     if (!CheckTime()) return std::nullopt;
-    auto candidate = MakeCandidate(ctx_, sink_, target_, options, max_lines);
+    return Sift(Lower(options, max_lines), {});
+  }
+
+  // The candidate, if codegen made it and its text is new.
+  std::optional<Candidate> Sift(absl::StatusOr<Candidate> candidate, const Opts& opts) {
     if (!candidate.ok()) {
       ++out_.illegal;
       if (first_error_.ok()) first_error_ = candidate.status();
+      if (absl::IsResourceExhausted(candidate.status()) && !opts.empty()) too_long_.Add(opts);
       return std::nullopt;
     }
     seen_opts_.insert(KeyOf(candidate->opts));
@@ -323,6 +369,7 @@ class Search {
   // The first candidate that was measured, and the others beside it.
   std::optional<std::pair<Features, double>> first_;
   std::vector<std::pair<Features, double>> learned_;
+  TooLong too_long_{kernel_.axes};
   std::vector<Opts> frontier_;  // neighbours that were not made
   std::vector<Waiting> pool_;
   std::vector<Candidate> batch_;

@@ -14,7 +14,7 @@
 // compiles and measures through a Measurer and stores the result in the cache.
 //
 // Deterministic for equal measurements: the order of candidates, ties (the earlier one wins) and
-// the number of steps depend on nothing else. Runs on one thread; the measurer may use more.
+// the number of steps depend on nothing else. The measurer and the callbacks are called on the thread of the caller.
 #pragma once
 #include <chrono>
 #include <functional>
@@ -30,7 +30,7 @@
 namespace uopd::search {
 
 // Version of the search space and its order; part of the environment key of tuning results.
-inline constexpr int kSearchVersion = 7;
+inline constexpr int kSearchVersion = 8;
 
 // One measurement of a candidate.
 struct Trial {
@@ -53,6 +53,9 @@ struct BeamOptions {
   bool from_heuristic = true;  // false: the kernel without opts is the only start
   int64_t max_unrolled = 256;  // limit on UnrolledElements of a candidate
   size_t max_lines = 3000;     // limit on the lines of its kernel
+  int threads = 1;             // that make candidates; their number changes no result
+  std::function<void()>
+      on_thread;  // called first by each of them but the calling one; null: not called
   bool fast_math = false;
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   std::function<bool()> cancelled;             // polled; null: never cancelled

@@ -2,7 +2,9 @@
 #include "core/search/surrogate.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
 #include <numeric>
 
 #include "core/base/status.h"
@@ -21,13 +23,24 @@ double MeanOf(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-double Distance2(std::span<const float> a, std::span<const float> b) {
-  double sum = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    const double d = static_cast<double>(a[i]) - b[i];
-    sum += d * d;
+// Several sums at a time: one alone would wait for each addition.
+double Dot(const double* a, const double* b, size_t n) {
+  std::array<double, 4> sums{};
+  size_t i = 0;
+  for (; i + sums.size() <= n; i += sums.size()) {
+    for (size_t lane = 0; lane < sums.size(); ++lane) sums[lane] += a[i + lane] * b[i + lane];
   }
-  return sum;
+  for (; i < n; ++i) sums[0] += a[i] * b[i];
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+template <size_t kLanes>
+float DotOfRows(const float* a, const float* b, size_t width) {
+  std::array<float, kLanes> sums{};
+  for (size_t i = 0; i < width; i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) sums[lane] += a[i + lane] * b[i + lane];
+  }
+  return std::accumulate(sums.begin(), sums.end(), 0.0F);
 }
 
 }  // namespace
@@ -45,12 +58,17 @@ void Surrogate::Observe(std::vector<float> features, double log_time) {
   *slowest = log_time;
 }
 
+Surrogate::Row Surrogate::Centre(std::span<const float> x, float* to) const {
+  std::ranges::transform(x, points_[0], to, std::minus<>());
+  std::fill(to + x.size(), to + width_, 0.0F);
+  return {to, DotOfRows<kLanes>(to, to, width_)};
+}
+
 // The linear part is measured from the first point, so that it is the same wherever the features lie.
-double Surrogate::Covariance(std::span<const float> a, std::span<const float> b) const {
-  double product = 0;
-  for (size_t i = 0; i < a.size(); ++i)
-    product += (static_cast<double>(a[i]) - points_[0][i]) * (b[i] - points_[0][i]);
-  const double near = std::exp(-Distance2(a, b) / (2 * length_ * length_));
+double Surrogate::Covariance(const Row& a, const Row& b) const {
+  const float product = DotOfRows<kLanes>(a.values, b.values, width_);
+  const double distance2 = std::max(0.0F, a.square + b.square - 2 * product);
+  const double near = std::exp(-distance2 / (2 * length_ * length_));
   return scale_ * scale_ * (near + kLinear * product / (length_ * length_));
 }
 
@@ -78,10 +96,17 @@ void Surrogate::Fit() {
   double variance = 0;
   for (const double v : values_) variance += (v - mean_) * (v - mean_);
   scale_ = std::max(kLeastScale, std::sqrt(variance / static_cast<double>(n)));
+  width_ = (points_[0].size() + kLanes - 1) / kLanes * kLanes;
+  flat_.resize(n * width_);
+  rows_.clear();
+  for (size_t i = 0; i < n; ++i) rows_.push_back(Centre(points_[i], &flat_[i * width_]));
   // The usual distance of two points is the length over which values are alike.
   std::vector<double> distances;
   for (size_t i = 0; i < n; ++i) {
-    for (size_t j = 0; j < i; ++j) distances.push_back(Distance2(points_[i], points_[j]));
+    for (size_t j = 0; j < i; ++j) {
+      const float product = DotOfRows<kLanes>(rows_[i].values, rows_[j].values, width_);
+      distances.push_back(std::max(0.0F, rows_[i].square + rows_[j].square - 2 * product));
+    }
   }
   length_ = 1;
   if (!distances.empty()) {
@@ -92,17 +117,16 @@ void Surrogate::Fit() {
   factor_.assign(n * n, 0);
   for (size_t i = 0; i < n; ++i) {
     for (size_t j = 0; j <= i; ++j) {
-      double sum = Covariance(points_[i], points_[j]);
+      double sum = Covariance(rows_[i], rows_[j]);
       if (i == j) sum += kNoise * scale_ * scale_;
-      for (size_t k = 0; k < j; ++k) sum -= factor_[i * n + k] * factor_[j * n + k];
+      sum -= Dot(&factor_[i * n], &factor_[j * n], j);
       factor_[i * n + j] =
           i == j ? std::sqrt(std::max(sum, 1e-9 * scale_ * scale_)) : sum / factor_[j * n + j];
     }
   }
   weights_.assign(n, 0);
   for (size_t i = 0; i < n; ++i) {
-    double sum = values_[i] - mean_;
-    for (size_t k = 0; k < i; ++k) sum -= factor_[i * n + k] * weights_[k];
+    const double sum = values_[i] - mean_ - Dot(&factor_[i * n], weights_.data(), i);
     weights_[i] = sum / factor_[i * n + i];
   }
   for (size_t i = n; i-- > 0;) {
@@ -118,15 +142,16 @@ Surrogate::Prediction Surrogate::Predict(std::span<const float> features) {
   if (!fitted_) Fit();
   const size_t n = points_.size();
   std::vector<double> near(n);
+  std::vector<float> centred(width_);
+  const Row asked = Centre(features, centred.data());
   double mean = mean_ + trust_ * Prior(features);
   for (size_t i = 0; i < n; ++i) {
-    near[i] = Covariance(features, points_[i]);
+    near[i] = Covariance(asked, rows_[i]);
     mean += near[i] * weights_[i];
   }
-  double variance = Covariance(features, features);
+  double variance = Covariance(asked, asked);
   for (size_t i = 0; i < n; ++i) {
-    for (size_t k = 0; k < i; ++k) near[i] -= factor_[i * n + k] * near[k];
-    near[i] /= factor_[i * n + i];
+    near[i] = (near[i] - Dot(&factor_[i * n], near.data(), i)) / factor_[i * n + i];
     variance -= near[i] * near[i];
   }
   return {mean, std::sqrt(std::max(variance, 0.0))};

@@ -36,7 +36,14 @@ class Surrogate {
   Prediction Predict(std::span<const float> features);
 
  private:
-  double Covariance(std::span<const float> a, std::span<const float> b) const;
+  // Features minus those of the first point, in a row of whole groups of kLanes, and the square of their length.
+  struct Row {
+    const float* values = nullptr;
+    float square = 0;
+  };
+  static constexpr size_t kLanes = 8;
+  Row Centre(std::span<const float> x, float* to) const;
+  double Covariance(const Row& a, const Row& b) const;
   double Prior(std::span<const float> x) const { return prior_ ? prior_(x) : 0; }
   void Fit();
   double FitTrust() const;
@@ -46,6 +53,9 @@ class Surrogate {
   std::vector<double> times_;
   std::vector<double> values_;  // what the prior leaves of the times
   bool fitted_ = false;
+  size_t width_ = 0;         // of a row
+  std::vector<float> flat_;  // all points, centred
+  std::vector<Row> rows_;    // in flat_
   double trust_ = 1, mean_ = 0, scale_ = 1, length_ = 1;
   std::vector<double> factor_;   // Cholesky factor of the covariances, lower triangle by rows
   std::vector<double> weights_;  // covariances^-1 (values - mean)

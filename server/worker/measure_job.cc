@@ -84,11 +84,11 @@ absl::StatusOr<std::string> Measure(const MeasureRequest& request, devices::Devi
   answer.runs = 1;
 
   std::vector<int64_t> times;
-  int64_t spent = first, latest = first;
+  int64_t spent = first;
   while (static_cast<int>(times.size()) < request.runs) {
-    if (request.stop_above_ns > 0 && latest > request.stop_above_ns) break;
+    if (IsClearlySlower(request.best_ns, first, times)) break;
     if (request.budget_ns > 0 && spent > request.budget_ns) break;
-    UOPD_ASSIGN(latest, measurement.RunOnce(true));
+    UOPD_ASSIGN(const int64_t latest, measurement.RunOnce(true));
     spent += latest;
     times.push_back(latest);
   }
@@ -101,6 +101,15 @@ absl::StatusOr<std::string> Measure(const MeasureRequest& request, devices::Devi
 }
 
 }  // namespace
+
+bool IsClearlySlower(int64_t best_ns, int64_t first_ns, std::span<const int64_t> timed) {
+  constexpr double kOne = 3, kTwo = 1.3;
+  if (best_ns <= 0) return false;
+  const auto best = static_cast<double>(best_ns);
+  const int64_t latest = timed.empty() ? first_ns : timed.back();
+  if (static_cast<double>(latest) > kOne * best) return true;
+  return timed.size() > 1 && static_cast<double>(std::ranges::min(timed)) > kTwo * best;
+}
 
 std::string MeasureRequest::Encode() const {
   std::string out;
@@ -121,7 +130,7 @@ std::string MeasureRequest::Encode() const {
   PutSigned(out, shape.shared_bytes);
   EncodeTensorMaps(shape.maps, out);
   PutSigned(out, runs);
-  PutSigned(out, stop_above_ns);
+  PutSigned(out, best_ns);
   PutSigned(out, budget_ns);
   PutVarint(out, want_outputs);
   return out;
@@ -130,7 +139,7 @@ std::string MeasureRequest::Encode() const {
 Job MeasureRequest::ToJob(std::chrono::milliseconds time_limit) const {
   MeasureRequest kernel = *this;
   kernel.runs = 0;
-  kernel.stop_above_ns = 0;
+  kernel.best_ns = 0;
   kernel.budget_ns = 0;
   kernel.want_outputs = false;
   return {kJob, Encode(), time_limit, kernel.Encode()};
@@ -170,7 +179,7 @@ absl::StatusOr<MeasureRequest> MeasureRequest::Decode(std::string_view bytes) {
   }
   int64_t runs;
   if (!reader.Signed(out.shape.shared_bytes) || !DecodeTensorMaps(reader, out.shape.maps) ||
-      !reader.Signed(runs) || runs < 0 || runs > 1'000'000 || !reader.Signed(out.stop_above_ns) ||
+      !reader.Signed(runs) || runs < 0 || runs > 1'000'000 || !reader.Signed(out.best_ns) ||
       !reader.Signed(out.budget_ns) || !ReadBool(reader, out.want_outputs) || !reader.done()) {
     return malformed;
   }

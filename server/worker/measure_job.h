@@ -9,6 +9,8 @@
 // A job that wants the outputs gets fresh contents, whatever kernels ran before. Other jobs get the buffers of the job before,
 // if they have the same (measure_buffers.h).
 #pragma once
+#include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,7 +23,7 @@
 namespace uopd::worker {
 
 // Version of the measuring method. It is part of the environment key of tuning results.
-inline constexpr int kMeasurePolicyVersion = 2;
+inline constexpr int kMeasurePolicyVersion = 3;
 
 struct MeasureRequest {
   static constexpr char kJob[] = "measure";
@@ -33,8 +35,9 @@ struct MeasureRequest {
   std::vector<int64_t> variables;
   devices::LaunchShape shape;
   int runs = 3;  // timed runs after the first run; 0: only the outputs
-  // No further run begins once one run, or all runs together, took longer than this; 0: no bound.
-  int64_t stop_above_ns = 0;
+  // Of the best kernel so far; 0: none. A kernel that is clearly slower is run less often.
+  int64_t best_ns = 0;
+  // No further run begins once all runs together took longer than this; 0: no bound.
   int64_t budget_ns = 500'000'000;
   bool want_outputs = false;
 
@@ -53,6 +56,11 @@ struct MeasureAnswer {
   std::string Encode() const;
   static absl::StatusOr<MeasureAnswer> Decode(std::string_view bytes);
 };
+
+// Whether more runs of a kernel would only tell how much slower it is than one of `best_ns` (0: there is none): it took
+// three times as long once, or 1.3 times as long in the best of two timed runs. `first_ns`: the run before the timed ones, which may
+// have waited for memory and code.
+bool IsClearlySlower(int64_t best_ns, int64_t first_ns, std::span<const int64_t> timed);
 
 // The job's handler. INTERNAL: the kernel does not load, or wrote outside of a buffer.
 // UNAVAILABLE, and the worker is broken: the kernel made the device lost.

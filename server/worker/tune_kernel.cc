@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "server/worker/tune_kernel.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -8,8 +10,8 @@
 
 #include "core/base/telemetry/log.h"
 #include "core/base/text.h"
+#include "core/search/stage_time.h"
 #include "server/worker/check_outputs.h"
-#include "server/worker/stage_time.h"
 
 namespace uopd::worker {
 namespace {
@@ -23,6 +25,7 @@ std::string TextOf(const search::Opts& opts) {
 constexpr double kLeastGain = 0.01;  // of the heuristic's time, that another choice must save
 constexpr double kMostSeconds = 5;   // of all rounds, but kLeastRounds are made
 constexpr int kLeastRounds = 3;
+constexpr int kLoweringNice = 10;  // of the threads that make candidates
 
 double Median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -50,12 +53,18 @@ class Tuner {
         sink_(sink),
         target_(target),
         options_(options),
+        lowering_threads_(pools.compile.max_workers()),
         measurer_(ctx, sink, pools, MakeMeasurerOptions(options)) {}
 
   absl::StatusOr<TunedKernel> Run() {
     TunedKernel out;
     search::BeamOptions beam = options_.beam;
     beam.deadline = SearchDeadline(beam.deadline);
+    beam.threads = lowering_threads_;
+    // Requests come first. On Linux this is the nice value of the calling thread alone.
+    beam.on_thread = [] {
+      setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + kLoweringNice);
+    };
     UOPD_ASSIGN(out.search, search::BeamSearch(ctx_, sink_, target_, beam, measurer_));
     UOPD_ASSIGN(std::vector<Finalist> finalists, ChooseFinalists(out.search));
     UOPD_TRY(WithFrame(RunReference(), "running the kernel without opts"));
@@ -186,7 +195,7 @@ class Tuner {
   absl::Status RunReference() {
     UOPD_ASSIGN(const search::Candidate plain, Make(nullptr, true));
     UOPD_ASSIGN(const std::string object, measurer_.Compile(std::span(&plain, 1)).front());
-    const StageTime time("reference");
+    const search::StageTime time("reference");
     UOPD_ASSIGN(reference_,
                 measurer_.Run(plain, object, 0, std::numeric_limits<double>::infinity(), true));
     return absl::OkStatus();
@@ -194,7 +203,7 @@ class Tuner {
 
   // Whether the finalist computes what the kernel without opts does.
   absl::Status Judge(Finalist& f, const std::string& object) {
-    const StageTime time("confirm");
+    const search::StageTime time("confirm");
     UOPD_ASSIGN(
         const MeasureAnswer answer,
         measurer_.Run(f.candidate, object, 0, std::numeric_limits<double>::infinity(), true));
@@ -217,7 +226,7 @@ class Tuner {
   // Measures those that agree with the reference, all in each round, so that what else the machine does meets them alike.
   absl::Status MeasureByTurns(std::vector<Finalist>& finalists,
                               std::span<const absl::StatusOr<std::string>> objects) {
-    const StageTime time("compare");
+    const search::StageTime time("compare");
     const auto begin = std::chrono::steady_clock::now();
     const int runs = std::max(1, options_.final_runs / std::max(1, options_.final_rounds));
     for (int round = 0; round < options_.final_rounds; ++round) {
@@ -274,6 +283,7 @@ class Tuner {
   const ir::UOp sink_;
   const Target& target_;
   const TuneOptions& options_;
+  const int lowering_threads_;
   WorkerMeasurer measurer_;
   MeasureAnswer reference_;
 };

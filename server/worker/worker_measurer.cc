@@ -4,15 +4,17 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <functional>
 #include <future>
+#include <numeric>
 #include <thread>
 
 #include "core/base/bytes.h"
 #include "core/base/text.h"
 #include "core/ir/graph.h"
+#include "core/search/stage_time.h"
 #include "server/worker/compile_job.h"
 #include "server/worker/launch_shape.h"
-#include "server/worker/stage_time.h"
 
 namespace uopd::worker {
 
@@ -29,10 +31,16 @@ WorkerMeasurer::WorkerMeasurer(const ir::UOpContext& ctx, ir::UOp sink, WorkerPo
 std::vector<absl::StatusOr<std::string>> WorkerMeasurer::Compile(
     std::span<const search::Candidate> batch) {
   std::vector<absl::StatusOr<std::string>> out(batch.size());
+  // The longest first, so that all workers are done at about the same time.
+  std::vector<size_t> order(batch.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, std::greater<>(),
+                           [&](size_t i) { return batch[i].source.size(); });
   std::atomic<size_t> next{0};
   auto work = [&] {
-    for (size_t i; (i = next.fetch_add(1)) < batch.size();) {
-      const StageTime time("compile");
+    for (size_t k; (k = next.fetch_add(1)) < batch.size();) {
+      const size_t i = order[k];
+      const search::StageTime time("compile");
       const CompileRequest request{options_.device, options_.toolchain, batch[i].source};
       out[i] =
           pools_.compile
@@ -79,10 +87,8 @@ absl::StatusOr<MeasureAnswer> WorkerMeasurer::Run(const search::Candidate& candi
   UOPD_ASSIGN(MeasureRequest request, RequestOf(candidate, object));
   request.runs = runs;
   request.budget_ns = budget_ns;
-  if (std::isfinite(best_seconds)) {
-    const double bound = best_seconds * options_.stop_above * 1e9;
-    request.stop_above_ns = int64_t{1} << std::clamp(std::ilogb(std::max(bound, 1.0)) + 1, 0, 62);
-  }
+  if (std::isfinite(best_seconds))
+    request.best_ns = std::max<int64_t>(1, std::llround(std::min(best_seconds * 1e9, 1e18)));
   request.want_outputs = want_outputs;
   UOPD_ASSIGN(const std::string bytes,
               pools_.measure
@@ -107,7 +113,7 @@ absl::StatusOr<double> WorkerMeasurer::Time(const search::Candidate& candidate,
   const Digest key = HashBytes(Cat(launch, *object));
   if (const auto it = by_object_.find(key); it != by_object_.end()) return it->second;
   absl::StatusOr<double> seconds = absl::InternalError("not measured");
-  const StageTime time("measure");
+  const search::StageTime time("measure");
   auto answer = Run(candidate, *object, options_.runs, best_seconds, false, options_.budget_ns);
   if (answer.ok()) {
     seconds = static_cast<double>(answer->min_ns) * 1e-9;

@@ -28,7 +28,6 @@ struct MeasurerOptions {
   std::string toolchain;           // as CompileRequest
   int runs = 10;                   // of a candidate
   int64_t budget_ns = 10'000'000;  // no further run of a candidate begins after that
-  double stop_above = 3;           // candidates this many times slower than the best run once
   // Compile some candidates of a batch while others are measured: where measuring leaves processors free.
   bool overlap = false;
   std::chrono::milliseconds compile_limit{10'000};

@@ -122,9 +122,10 @@ TEST_F(BeamTest, NoTextIsMeasuredTwice) {
 
 TEST_F(BeamTest, TheSameTimesGiveTheSameSearch) {
   std::vector<Opts> first;
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < 3; ++i) {
     ir::UOpContext ctx;
     for (int k = 0; k < i * 100; ++k) ctx.Idx(1000 + k);  // other ids and addresses
+    options_.threads = i == 2 ? 3 : 1;
     const UOp sink = RowSums(ctx, 64, 96);
     FakeMeasurer measurer(Bowl);
     ASSERT_TRUE(BeamSearch(ctx, sink, TestTarget(), options_, measurer).ok());

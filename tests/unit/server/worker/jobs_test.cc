@@ -137,11 +137,26 @@ TEST_F(JobsTest, StopsWhatIsTooSlow) {
   MeasureRequest request = Request(Kernel(kMulAdd), 100'000);
   request.variables = {3};
   request.runs = 1000;
-  request.stop_above_ns = 1;
+  request.best_ns = 1;
   EXPECT_EQ(Measure(request)->runs, 1);
-  request.stop_above_ns = 0;
+  request.best_ns = 0;
   request.budget_ns = 1;
   EXPECT_EQ(Measure(request)->runs, 1);
+}
+
+TEST(ClearlySlowerTest, IsOneLongRunOrTwoOfSomeLength) {
+  const auto is = [](int64_t best, int64_t first, std::vector<int64_t> timed) {
+    return IsClearlySlower(best, first, timed);
+  };
+  EXPECT_FALSE(is(0, 1'000'000, {}));  // there is no best
+  EXPECT_FALSE(is(100, 300, {}));
+  EXPECT_TRUE(is(100, 301, {}));
+  EXPECT_FALSE(is(100, 301, {120}));  // the first run was long, the timed one is not
+  EXPECT_TRUE(is(100, 100, {301}));
+  EXPECT_FALSE(is(100, 100, {140}));  // one run may have been disturbed
+  EXPECT_TRUE(is(100, 100, {140, 131}));
+  EXPECT_FALSE(is(100, 100, {140, 130}));
+  EXPECT_FALSE(is(100, 100, {90, 140}));
 }
 
 TEST_F(JobsTest, AHangingKernelTimesOut) {

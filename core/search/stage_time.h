@@ -5,7 +5,7 @@
 #include "core/base/telemetry/metrics.h"
 #include "core/base/telemetry/trace.h"
 
-namespace uopd::worker {
+namespace uopd::search {
 
 class StageTime {
  public:
@@ -21,4 +21,4 @@ class StageTime {
   const int64_t begin_ns_ = NowNs();
 };
 
-}  // namespace uopd::worker
+}  // namespace uopd::search
