@@ -70,19 +70,22 @@ Store::Store(std::unique_ptr<StatsTable> stats, std::vector<std::unique_ptr<Tier
       tiers_(std::move(tiers)),
       cluster_(std::move(maybe_cluster)) {
   if (cluster_ == nullptr) return;
-  if (cluster_->coordinates()) {
-    cluster_->Listen(
-        [this](const std::shared_ptr<const Row>& row) { Keep(cache::KeyOf(*row), row); });
+  if (cluster_->can_sign()) {
+    refill_ = std::make_unique<Refill>(
+        *cluster_, refill, [this](const EntryQuery& query) { return Select(query); },
+        [this](const Digest& address) { return ReadRow(address); });
   }
-  if (!cluster_->can_sign()) return;
-  refill_ = std::make_unique<Refill>(
-      *cluster_, refill, [this](const EntryQuery& query) { return Select(query); },
-      [this](const Digest& address) { return ReadRow(address); });
+  if (!cluster_->coordinates()) return;
+  // The listener is the first to notice that a server went away, and perhaps came back without its keys.
+  cluster_->Listen([this](const std::shared_ptr<const Row>& row) { Keep(cache::KeyOf(*row), row); },
+                   [this] {
+                     if (refill_ != nullptr) refill_->LookSoon();
+                   });
 }
 
 Store::~Store() {
-  refill_.reset();
   if (cluster_ != nullptr) cluster_->StopListening();
+  refill_.reset();
   for (auto& tier : tiers_) tier.reset();  // in order: later tiers get the rows that one gives up
 }
 

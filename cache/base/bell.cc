@@ -15,16 +15,25 @@ void Bell::Ring() {
 
 WatchOutcome Bell::WaitFor(const WaitLimits& limits,
                            const std::function<bool(WatchOutcome*)>& look) {
+  const auto begin = std::chrono::steady_clock::now();
+  auto look_at = begin;
+  uint64_t seen = 0;
   for (;;) {
-    uint64_t seen;
+    auto now = std::chrono::steady_clock::now();
+    uint64_t rings;
     {
       MutexLock lock(mu_);
-      seen = rings_;  // read before `look` runs, so that a ring during `look` is not lost
+      rings = rings_;  // read before `look` runs, so that a ring during `look` is not lost
     }
-    WatchOutcome outcome;
-    if (look(&outcome)) return outcome;
+    if (now >= look_at || rings != seen) {
+      seen = rings;
+      WatchOutcome outcome;
+      if (look(&outcome)) return outcome;
+      now = std::chrono::steady_clock::now();
+      look_at =
+          now + PauseAfter(std::chrono::duration_cast<std::chrono::microseconds>(now - begin));
+    }
     if (limits.cancelled && limits.cancelled()) return WatchOutcome::kCancelled;
-    const auto now = std::chrono::steady_clock::now();
     if (now >= limits.deadline) return WatchOutcome::kDeadlineExceeded;
     MutexLock lock(mu_);
     lock.WaitUntil(cv_, std::min(now + kPoll, limits.deadline),

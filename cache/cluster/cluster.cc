@@ -43,9 +43,25 @@ Cluster::~Cluster() {
 }
 
 Cluster::Found Cluster::Get(const Key& key) {
-  Follow(key.environment());
+  const Digest environment = HashBytes(key.environment());
   const Deadline begin = options_.steady();
-  const Found found = Fetch(key.address(), begin + options_.budget);
+  const Digest address = key.address();
+  {
+    // Before the question, so that what is announced after its answer is taken.
+    const MutexLock lock(mu_);
+    if (environments_.size() < kMaxEnvironments) environments_.insert(environment);
+    wanted_.Add(address, begin);
+  }
+  const Found found = Fetch(address, begin + options_.budget);
+  bool resumes = false;  // the listener, which may have had no use for announcements
+  {
+    const MutexLock lock(mu_);
+    if (found.outcome == GetOutcome::kHit)
+      wanted_.Remove(address);
+    else
+      resumes = spare_used_up_;
+  }
+  if (resumes) changed_.notify_all();
   metrics::ClusterLookupDuration().Observe(
       std::chrono::duration<double>(options_.steady() - begin).count());
   switch (found.outcome) {
@@ -66,7 +82,12 @@ Cluster::Found Cluster::Get(const Key& key) {
 }
 
 Cluster::Found Cluster::Fetch(const Digest& address, Deadline deadline) {
+  const Deadline begin = options_.steady();
   const absl::StatusOr<std::optional<std::string>> bytes = server_->Get(address, deadline);
+  if (const Deadline now = options_.steady(); now - begin >= options_.budget) {
+    const MutexLock lock(mu_);
+    spare_.Drain(kSlowCosts, now);
+  }
   if (!bytes.ok()) return {.outcome = GetOutcome::kUnavailable};
   if (!bytes->has_value()) return {.outcome = GetOutcome::kMiss};
   RecordResult record = ReadRecord(**bytes, address, options_.trusted, options_.max_record_bytes);
@@ -90,12 +111,33 @@ absl::StatusOr<int64_t> Cluster::SettledUs() {
 void Cluster::Follow(const std::string& environment) {
   const Digest digest = HashBytes(environment);
   const MutexLock lock(mu_);
-  if (environments_.size() < kMaxEnvironments) environments_.insert(digest);
+  if (followed_.size() < kMaxEnvironments) followed_.insert(digest);
 }
 
-bool Cluster::Uses(const Digest& environment) {
+Cluster::Use Cluster::UseOf(const Announcement& announcement) {
   const MutexLock lock(mu_);
-  return environments_.contains(environment);
+  if (stop_listening_) return Use::kSpared;  // whoever ends the listener waits for it
+  if (sent_.erase(announcement.address) > 0) return Use::kOwn;
+  if (followed_.contains(announcement.environment)) return Use::kFetch;
+  if (!environments_.contains(announcement.environment)) return Use::kUnused;
+  if (wanted_.Remove(announcement.address)) return Use::kFetch;
+  if (spare_.Take(options_.steady())) return Use::kFetch;
+  spare_used_up_ = true;
+  return Use::kSpared;
+}
+
+Deadline Cluster::WhenToListen() {
+  const Deadline now = options_.steady();
+  if (!spare_used_up_ || !wanted_.IsEmpty(now)) return now;
+  const Deadline ready = spare_.ReadyAt(kSpareAgain);
+  if (ready > now) return ready;
+  spare_used_up_ = false;
+  return now;
+}
+
+Deadline Cluster::ListenAt() {
+  const MutexLock lock(mu_);
+  return WhenToListen();
 }
 
 void Cluster::Put(std::shared_ptr<const Row> row, Settled settled) {
@@ -108,6 +150,7 @@ void Cluster::Put(std::shared_ptr<const Row> row, Settled settled) {
     if (stats_.queued_bytes + size <= static_cast<int64_t>(options_.queue_bytes)) {
       AddQueued(size);
       ++unsettled_;
+      wanted_.Remove(KeyOf(*row).address());
       if (!settled) settled = [](const absl::Status&) {};
       queue_.push_back({std::move(row), settled});
     } else {
@@ -234,8 +277,10 @@ void Cluster::SendLoop() {
   }
 }
 
-void Cluster::Listen(std::function<void(std::shared_ptr<const Row>)> on_row) {
+void Cluster::Listen(std::function<void(std::shared_ptr<const Row>)> on_row,
+                     std::function<void()> on_lost) {
   on_row_ = std::move(on_row);
+  on_lost_ = std::move(on_lost);
   if (options_.threads) listener_ = std::thread([this] { ListenLoop(); });
 }
 
@@ -251,29 +296,42 @@ void Cluster::StopListening() {
 void Cluster::ListenLoop() {
   std::string cursor;
   while (true) {
-    const absl::StatusOr<std::vector<Announcement>> heard =
-        server_->Listen(cursor, SteadyNow() + kListenWait);
     {
       MutexLock lock(mu_);
-      if (!heard.ok())
-        lock.WaitUntil(changed_, SteadyNow() + kListenPause,
-                       [this]() UOPD_REQUIRES(mu_) { return stop_listening_; });
+      for (Deadline at = WhenToListen(); !stop_listening_ && at > SteadyNow();
+           at = WhenToListen()) {
+        cursor.clear();
+        lock.WaitUntil(changed_, at, [this]() UOPD_REQUIRES(mu_) {
+          return stop_listening_ || !wanted_.IsEmpty(SteadyNow());
+        });
+      }
       if (stop_listening_) return;
     }
-    if (heard.ok()) Hear(*heard);
+    const absl::StatusOr<std::vector<Announcement>> heard =
+        server_->Listen(cursor, SteadyNow() + kListenWait);
+    if (!heard.ok()) on_lost_();
+    const Deadline next = heard.ok() ? Hear(*heard) : SteadyNow() + kListenPause;
+    MutexLock lock(mu_);
+    lock.WaitUntil(changed_, next, [this]() UOPD_REQUIRES(mu_) { return stop_listening_; });
+    if (stop_listening_) return;
   }
 }
 
-void Cluster::Hear(const std::vector<Announcement>& announced) {
+Deadline Cluster::Hear(const std::vector<Announcement>& announced) {
   for (const Announcement& one : announced) {
     ++stats_.announced;
-    {
-      const MutexLock lock(mu_);
-      if (sent_.erase(one.address) > 0) continue;
-    }
-    if (!Uses(one.environment)) {
-      metrics::ClusterAnnouncements({"unused"}).Increment();
-      continue;
+    switch (UseOf(one)) {
+      case Use::kOwn:
+        continue;
+      case Use::kUnused:
+        metrics::ClusterAnnouncements({"unused"}).Increment();
+        continue;
+      case Use::kSpared:
+        ++stats_.spared;
+        metrics::ClusterAnnouncements({"not_taken"}).Increment();
+        continue;
+      case Use::kFetch:
+        break;
     }
     const Found found = Fetch(one.address, SendDeadline());
     const bool hit = found.outcome == GetOutcome::kHit;
@@ -285,6 +343,10 @@ void Cluster::Hear(const std::vector<Announcement>& announced) {
     metrics::ClusterArrival().Observe(
         1e-6 * static_cast<double>(std::max<int64_t>(0, options_.now() - found.row->created_us)));
   }
+  const Deadline now = options_.steady();
+  if (announced.empty() || announced.size() >= SharedServer::kMostAnnouncements) return now;
+  const MutexLock lock(mu_);
+  return spare_used_up_ ? now + kGather : answers_.Reserve(now);
 }
 
 }  // namespace uopd::cache

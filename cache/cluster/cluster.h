@@ -6,6 +6,12 @@
 //   others'   puts are announced: a thread fetches the records that this daemon has a use for, which are those with an
 //             environment that it asked for before
 //
+// The load on the server must not grow with the square of the number of daemons, as it would if each daemon took at once what
+// each other one puts. So both have a bound, which a small or quiet cluster does not reach: a listener that hears much gathers
+// announcements, and of the records that nobody here asked for only some are fetched. While those are used up, and they are
+// so sooner when the server is slow, a daemon listens only if it asked for something that was not there, and gathers. Lookups
+// find what is not heard of.
+//
 // Nothing is taken without a signature of a trusted key (record.h). Thread-safe.
 #pragma once
 
@@ -21,6 +27,8 @@
 #include "cache/cluster/cluster_stats.h"
 #include "cache/cluster/guarded_server.h"
 #include "cache/cluster/record.h"
+#include "cache/cluster/token_bucket.h"
+#include "cache/cluster/wanted.h"
 #include "core/base/mutex.h"
 
 namespace uopd::cache {
@@ -72,10 +80,13 @@ class Cluster {
   void CountRefilled(int64_t rows);  // at the end of a pass
   // For how many microseconds the server has not answered; 0: it answers.
   int64_t AwayUs() const { return server_->reachable() ? 0 : server_->UnchangedUs(); }
-  // Notes that this daemon has a use for records of the environment, as each lookup does.
+  // This daemon takes each record of the environment of which it hears. (A lookup says that it may have a use for them.)
   void Follow(const std::string& environment) UOPD_EXCLUDES(mu_);
   // Begins to fetch what others put. REQUIRES: coordinates(). `on_row` gets each row that was fetched; on the listening thread. Call once.
-  void Listen(std::function<void(std::shared_ptr<const Row>)> on_row);
+  // `on_lost` is told each time that the server does not answer the listener; on the same thread.
+  void Listen(
+      std::function<void(std::shared_ptr<const Row>)> on_row,
+      std::function<void()> on_lost = [] {});
   // Ends the listening thread, so that `on_row` is not called any more.
   void StopListening();
 
@@ -87,8 +98,20 @@ class Cluster {
   };
   static constexpr std::chrono::milliseconds kSendPause{100};
   Sent SendOne() UOPD_EXCLUDES(mu_);
-  // Fetches what was announced, as far as this daemon has a use for it.
-  void Hear(const std::vector<Announcement>& announced) UOPD_EXCLUDES(mu_);
+  // Fetches what was announced, as far as this daemon has a use for it. Returns when the listener may ask again.
+  Deadline Hear(const std::vector<Announcement>& announced) UOPD_EXCLUDES(mu_);
+  // When the listener has a use for announcements: now or later. Sooner if a lookup finds nothing. What is announced until
+  // then is not heard.
+  Deadline ListenAt() UOPD_EXCLUDES(mu_);
+  // So many answers are taken as they come; then the listener gathers what is announced in kGather. A full answer says
+  // that there is more, which is not waited for.
+  static constexpr int kAnswersAtOnce = 256;
+  static constexpr std::chrono::seconds kGather{1};
+  // Records that this daemon asked for in vain are always fetched; of the others so many, and then one in kSpareEvery.
+  // When none is left, the listener does not listen for them until there are kSpareAgain. An answer that takes the whole
+  // budget says that the server has much to do; it costs kSlowCosts of them.
+  static constexpr int kSpareAtOnce = 512, kSpareAgain = 64, kSlowCosts = 16;
+  static constexpr std::chrono::seconds kSpareEvery{10};
   // One question of the listener lasts so long; after one that fails it waits, so that a server that is gone does not
   // cost a core.
   static constexpr std::chrono::milliseconds kListenWait{1000};
@@ -105,7 +128,9 @@ class Cluster {
     int tries = 0;    // that failed although the server could be reached
   };
   Found Fetch(const Digest& address, Deadline deadline);
-  bool Uses(const Digest& environment) UOPD_EXCLUDES(mu_);
+  // What becomes of an announcement.
+  enum class Use { kOwn, kUnused, kSpared, kFetch };
+  Use UseOf(const Announcement& announcement) UOPD_EXCLUDES(mu_);
   absl::Status Send(const Row& row) UOPD_EXCLUDES(mu_);
   void AddQueued(int64_t bytes) UOPD_REQUIRES(mu_);
   void CountDropped(int64_t rows);
@@ -113,23 +138,30 @@ class Cluster {
   void SettleAll(const absl::Status& status) UOPD_EXCLUDES(mu_);
   void SendLoop() UOPD_EXCLUDES(mu_);
   void ListenLoop() UOPD_EXCLUDES(mu_);
+  Deadline WhenToListen() UOPD_REQUIRES(mu_);
 
   const ClusterOptions options_;
   const std::shared_ptr<GuardedServer> server_;
   ClusterStats stats_;
   std::function<void(std::shared_ptr<const Row>)> on_row_;
+  std::function<void()> on_lost_;
   absl::Status
       given_up_;  // at the end: the failure after which the rest of the queue is dropped. Of the sender only
 
   Mutex mu_;
   std::condition_variable changed_;
+  TokenBucket answers_ UOPD_GUARDED_BY(mu_){kAnswersAtOnce, kGather};
+  TokenBucket spare_ UOPD_GUARDED_BY(mu_){kSpareAtOnce, kSpareEvery};
+  bool spare_used_up_ UOPD_GUARDED_BY(mu_) = false;
   std::deque<Waiting> queue_ UOPD_GUARDED_BY(mu_);
   size_t unsettled_ UOPD_GUARDED_BY(mu_) = 0;
   bool stop_ UOPD_GUARDED_BY(mu_) = false;
   bool stop_listening_ UOPD_GUARDED_BY(mu_) = false;
-  absl::flat_hash_set<Digest> environments_ UOPD_GUARDED_BY(mu_);
+  absl::flat_hash_set<Digest> environments_ UOPD_GUARDED_BY(mu_);  // of lookups
+  absl::flat_hash_set<Digest> followed_ UOPD_GUARDED_BY(mu_);
   absl::flat_hash_set<Digest> sent_
       UOPD_GUARDED_BY(mu_);  // not announced yet: own puts come back, too
+  Wanted wanted_ UOPD_GUARDED_BY(mu_);
   std::thread sender_, listener_;
 };
 

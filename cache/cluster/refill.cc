@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cache/cluster/refill.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/base/status.h"
@@ -15,7 +16,11 @@ Digest LeaseAddress() { return HashBytes("refill of the shared tier"); }
 }  // namespace
 
 Refill::Refill(Cluster& cluster, const RefillOptions& options, Select select, Read read)
-    : cluster_(cluster), options_(options), select_(std::move(select)), read_(std::move(read)) {
+    : cluster_(cluster),
+      options_(options),
+      select_(std::move(select)),
+      read_(std::move(read)),
+      pause_(options.look) {
   if (options_.thread) thread_ = std::thread([this] { Loop(); });
 }
 
@@ -33,19 +38,36 @@ bool Refill::stopped() {
   return stop_;
 }
 
-void Refill::Look() {
+std::chrono::milliseconds Refill::Look() {
   const absl::StatusOr<KeysAge> keys = cluster_.server()->AskKeysAge(cluster_.SendDeadline());
-  if (!keys.ok()) return;
-  if (!filled_ && keys->age_us >= options_.young_us) filled_ = keys->born_us;
-  if (filled_ != keys->born_us && Pass().ok()) filled_ = keys->born_us;
+  if (keys.ok()) {
+    if (!filled_ && keys->age_us >= options_.young_us) filled_ = keys->born_us;
+    if (filled_ != keys->born_us && Pass().ok()) filled_ = keys->born_us;
+  }
+  const MutexLock lock(mu_);
+  pause_ = keys.ok() ? std::min(2 * pause_, kMostPauses * options_.look) : options_.look;
+  return pause_;
+}
+
+void Refill::LookSoon() {
+  {
+    const MutexLock lock(mu_);
+    soon_ = true;
+    pause_ = options_.look;
+  }
+  stop_changed_.notify_all();
 }
 
 void Refill::Loop() {
   while (!stopped()) {
-    Look();
+    const std::chrono::milliseconds pause = Look();
     MutexLock lock(mu_);
+    lock.WaitUntil(stop_changed_, std::chrono::steady_clock::now() + pause,
+                   [this]() UOPD_REQUIRES(mu_) { return stop_ || soon_; });
+    if (!soon_) continue;
     lock.WaitUntil(stop_changed_, std::chrono::steady_clock::now() + options_.look,
                    [this]() UOPD_REQUIRES(mu_) { return stop_; });
+    soon_ = false;
   }
 }
 

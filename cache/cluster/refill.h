@@ -21,7 +21,7 @@
 namespace uopd::cache {
 
 struct RefillOptions {
-  std::chrono::milliseconds look{2'000};  // between two looks at the server
+  std::chrono::milliseconds look{2'000};  // between two looks at the server, at first
   int64_t young_us = 600'000'000;  // a server that is younger when this daemon starts is filled too
   // Of one pass of one daemon.
   int64_t max_rows = 20'000;
@@ -42,8 +42,12 @@ class Refill {
   Refill(const Refill&) = delete;
   Refill& operator=(const Refill&) = delete;
 
-  // One look at the server, and a pass if it lost its keys. The thread does so every `look`.
-  void Look() UOPD_EXCLUDES(mu_);
+  // One look at the server, and a pass if it lost its keys. Returns the pause until the next one, which the thread makes:
+  // twice the one before while all is well or another daemon fills the server, up to kMostPauses * look; otherwise `look`.
+  std::chrono::milliseconds Look() UOPD_EXCLUDES(mu_);
+  static constexpr int kMostPauses = 8;
+  // The server may be another one: looks after `look`, and then as at first. From any thread.
+  void LookSoon() UOPD_EXCLUDES(mu_);
 
  private:
   void Loop() UOPD_EXCLUDES(mu_);
@@ -62,6 +66,8 @@ class Refill {
   Mutex mu_;
   std::condition_variable stop_changed_;
   bool stop_ UOPD_GUARDED_BY(mu_) = false;
+  bool soon_ UOPD_GUARDED_BY(mu_) = false;
+  std::chrono::milliseconds pause_ UOPD_GUARDED_BY(mu_);  // the last one
   std::thread thread_;
 };
 

@@ -199,8 +199,9 @@ absl::StatusOr<std::vector<Announcement>> RedisSharedServer::Listen(std::string&
   constexpr milliseconds kReserve{1000};
   const auto left = duration_cast<milliseconds>(deadline - steady_clock::now());
   const std::string block_ms = Cat(std::max<int64_t>(left.count(), 1));  // 0 would be for ever
+  const std::string most = Cat(kMostAnnouncements);
   UOPD_ASSIGN(const RespValue reply,
-              Run({"XREAD", "COUNT", "256", "BLOCK", block_ms, "STREAMS", stream_, cursor},
+              Run({"XREAD", "COUNT", most, "BLOCK", block_ms, "STREAMS", stream_, cursor},
                   deadline + kReserve));
   std::vector<Announcement> out;
   if (reply.kind == RespKind::kNull) return out;

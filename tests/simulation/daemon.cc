@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cache/base/bell.h"
 #include "cache/cluster/cluster_leases.h"
 #include "cache/memory/memory_leases.h"
 #include "core/base/text.h"
@@ -10,7 +11,6 @@
 namespace uopd::sim {
 
 namespace {
-constexpr int64_t kPollUs = 10 * kMs;    // of cache::Bell
 constexpr int64_t kRetryUs = 100 * kMs;  // TuningService::Pause
 constexpr int kLifeShift = 8;            // the event's `what` holds the life in which it was made
 int64_t Seconds(double s) { return static_cast<int64_t>(s * 1e6); }
@@ -48,18 +48,21 @@ void Daemon::Start() {
   });
   waiter_.who = this;
   waiter_.what = kHeard | life_ << kLifeShift;
-  waiter_.on_reset = kListen | life_ << kLifeShift;
+  waiter_.on_reset = kListenLost | life_ << kLifeShift;
   cursor_.reset();
   After(0, kListen);
-  After(static_cast<int64_t>(random_.Below(2 * kSecond)), kLook);
+  look_at_us_ = all_.clock.now_us + static_cast<int64_t>(random_.Below(2 * kSecond));
+  all_.queue.At(look_at_us_, *this, kLook | life_ << kLifeShift, ++look_);
   After(Seconds(random_.Exponential(3600 / all_.options.requests_per_hour)), kRequest);
 }
 
 void Daemon::Crash() {
   ++all_.stats.crashes;
   if (computes()) ++all_.stats.crashes_of_owners;
+  if (searches()) ++all_.stats.crashes_of_searches;
   all_.tier.Unwait(waiter_);
   listen_end_set_ = sending_ = false;
+  unused_ = 0;
   subscription_.reset();
   tasks_.clear();
   searches_.clear();
@@ -73,6 +76,11 @@ bool Daemon::HasQueued() const { return up() && store_->maybe_cluster()->stats()
 
 bool Daemon::computes() const {
   return std::ranges::any_of(tasks_, [](const auto& task) { return task->computing; });
+}
+
+bool Daemon::searches() const {
+  return std::ranges::any_of(tasks_,
+                             [this](const auto& task) { return task->computing && tuning(*task); });
 }
 
 Daemon::Task* Daemon::Find(uint32_t id) {
@@ -100,15 +108,19 @@ void Daemon::Wake(uint32_t what, uint64_t arg) {
       Send();
       return;
     case kListen:
-      Listen();
+      if (arg == unused_) Listen();
+      return;
+    case kListenLost:
+      ListenAgain(0);
       return;
     case kHeard: {
       if (all_.clock.now_us < reach_.cut_until_us) {  // the answer never comes
-        After(kSecond + cache::Cluster::kListenPause.count() * kMs, kListen);
+        ListenAgain(kSecond);
         return;
       }
-      store_->maybe_cluster()->Hear(all_.tier.model().Read(*cursor_, arg, 256));
-      After(0, kListen);
+      const cache::Deadline next = store_->maybe_cluster()->Hear(
+          all_.tier.model().Read(*cursor_, arg, cache::SharedServer::kMostAnnouncements));
+      all_.queue.At(SimClock::Of(next), *this, kListen | life_ << kLifeShift);
       return;
     }
     case kListenEnd:
@@ -123,8 +135,7 @@ void Daemon::Wake(uint32_t what, uint64_t arg) {
       Listen();
       return;
     case kLook:
-      store_->maybe_refill()->Look();
-      After(all_.options.refill.look.count() * kMs, kLook);
+      if (arg == look_) Look();
       return;
     case kRenew:
       if ((task = Unpack(arg)) != nullptr) Renew(*task);
@@ -149,6 +160,7 @@ void Daemon::Wake(uint32_t what, uint64_t arg) {
     sending_ = true;
     After(0, kSend);
   }
+  if (unused_ != 0 && store_->maybe_cluster()->ListenAt() <= all_.clock.steady()) Listen();
 }
 
 void Daemon::Send() {
@@ -224,6 +236,7 @@ void Daemon::NextRound(Task& task) {
     case cache::RoundStep::kCompute:
       return Compute(task, round->token);
     case cache::RoundStep::kAwait:
+      task.polling_since_us = all_.clock.now_us;
       return Poll(task);
     case cache::RoundStep::kAlone:
     case cache::RoundStep::kElsewhere:
@@ -234,7 +247,11 @@ void Daemon::NextRound(Task& task) {
 void Daemon::Poll(Task& task) {
   const std::optional<cache::WatchOutcome> seen = store_->LookReady(all_.keys.KeyOf(task.slot));
   ++task.turn;
-  if (!seen) return After(kPollUs, kPoll, Pack(task));
+  if (!seen) {
+    const auto pause = cache::Bell::PauseAfter(
+        std::chrono::microseconds(all_.clock.now_us - task.polling_since_us));
+    return After(std::chrono::microseconds(pause).count(), kPoll, Pack(task));
+  }
   if (*seen == cache::WatchOutcome::kReady && Lookup(task.slot)) return End(task.id);
   NextRound(task);
 }
@@ -294,8 +311,8 @@ void Daemon::NoteFinished(const Task& task) {
     return;
   }
   ++(slot.tuning ? stats.tuned_again : stats.compiled_again);
-  if (slot.tuning)
-    ++stats.again[static_cast<size_t>(all_.why(slot, task.shared, task.computing_since_us))];
+  ++(slot.tuning ? stats.why_tuned : stats.why_compiled)[static_cast<size_t>(
+      all_.why(slot, task.shared, task.computing_since_us))];
 }
 
 void Daemon::End(uint32_t id) {
@@ -325,20 +342,29 @@ void Daemon::Arrived(uint32_t slot) {
 
 void Daemon::Listen() {
   SharedTier& tier = all_.tier;
-  const int64_t pause = cache::Cluster::kListenPause.count() * kMs;
+  unused_ = 0;
+  const cache::Deadline use = store_->maybe_cluster()->ListenAt();
+  if (use > all_.clock.steady()) {
+    cursor_.reset();
+    unused_ = ++unuses_;
+    all_.queue.At(SimClock::Of(use), *this, kListen | life_ << kLifeShift, unused_);
+    return;
+  }
   if (all_.clock.now_us < reach_.cut_until_us)
-    return After(cache::Cluster::kListenWait.count() * kMs + kSecond + pause, kListen);
-  if (!tier.up()) return After(tier.Delay() + tier.Delay() + pause, kListen);
+    return ListenAgain(cache::Cluster::kListenWait.count() * kMs + kSecond);
+  if (!tier.up()) return ListenAgain(tier.Delay() + tier.Delay());
   int64_t at = all_.clock.now_us + tier.Delay();
   if (!cursor_) {
-    const std::optional<int64_t> done = tier.Serve(Command::kListen, nullptr, 0, at);
-    if (!done) return After(2 * kSecond + pause, kListen);
+    const std::optional<int64_t> done = tier.ServeListen(0, at);
+    if (!done) return ListenAgain(2 * kSecond);
     cursor_ = tier.model().end();
     at = *done + 2 * tier.Delay();
   }
-  const std::optional<int64_t> done = tier.Serve(Command::kListen, nullptr, 0, at);
-  if (!done) return After(2 * kSecond + pause, kListen);
-  if (*cursor_ < tier.model().end()) {
+  const size_t waiting =
+      std::min(tier.model().CountFrom(*cursor_), cache::SharedServer::kMostAnnouncements);
+  const std::optional<int64_t> done = tier.ServeListen(waiting, at);
+  if (!done) return ListenAgain(2 * kSecond);
+  if (waiting > 0) {
     all_.queue.At(*done + tier.Delay(), *this, waiter_.what, tier.model().end());
     return;
   }
@@ -347,6 +373,21 @@ void Daemon::Listen() {
   if (listen_end_set_) return;
   listen_end_set_ = true;
   all_.queue.At(listen_until_us_, *this, kListenEnd | life_ << kLifeShift);
+}
+
+void Daemon::ListenAgain(int64_t after_us) {
+  After(after_us + cache::Cluster::kListenPause.count() * kMs, kListen);
+  store_->maybe_refill()->LookSoon();
+  const int64_t soon_us = all_.clock.now_us + all_.options.refill.look.count() * kMs;
+  if (look_at_us_ <= soon_us) return;
+  look_at_us_ = soon_us;
+  all_.queue.At(look_at_us_, *this, kLook | life_ << kLifeShift, ++look_);
+}
+
+void Daemon::Look() {
+  const std::chrono::milliseconds pause = store_->maybe_refill()->Look();
+  look_at_us_ = all_.clock.now_us + pause.count() * kMs;
+  all_.queue.At(look_at_us_, *this, kLook | life_ << kLifeShift, ++look_);
 }
 
 }  // namespace uopd::sim

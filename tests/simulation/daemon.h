@@ -60,6 +60,7 @@ class Daemon final : public Actor {
   // Whether rows wait to be sent.
   bool HasQueued() const;
   bool computes() const;
+  bool searches() const;  // in the middle of a tuning
   void Wake(uint32_t what, uint64_t arg) override;
 
  private:
@@ -67,6 +68,7 @@ class Daemon final : public Actor {
     kRequest,
     kSend,
     kListen,
+    kListenLost,
     kHeard,
     kListenEnd,
     kLook,
@@ -83,7 +85,7 @@ class Daemon final : public Actor {
     bool waits = true;  // for daemons of other machines
     bool computing = false;
     uint32_t turn = 0;  // of polls and computations: events of an older one are void
-    int64_t began_us = 0, token = 0, computing_since_us = 0;
+    int64_t began_us = 0, token = 0, computing_since_us = 0, polling_since_us = 0;
     bool shared = false;  // its lease is one of the server
     std::unique_ptr<cache::KeptLease> kept;
   };
@@ -102,6 +104,8 @@ class Daemon final : public Actor {
   void NextSearch();
   void Arrived(uint32_t slot);
   void Listen();
+  void ListenAgain(int64_t after_us);  // the server did not answer
+  void Look();
   void Send();
   Task* Find(uint32_t id);
   bool tuning(const Task& task) const { return all_.keys[task.slot].tuning; }
@@ -126,6 +130,11 @@ class Daemon final : public Actor {
   std::optional<uint64_t> cursor_;
   int64_t listen_until_us_ = 0;
   bool listen_end_set_ = false;
+  uint32_t unused_ =
+      0;  // while it has no use for announcements: the number of the event that ends this; 0: it has one
+  uint32_t unuses_ = 0;
+  int64_t look_at_us_ = 0;
+  uint32_t look_ = 0;  // the event of the next look has this number: others are void
 };
 
 }  // namespace uopd::sim

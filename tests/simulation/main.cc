@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // uopd_cluster_sim: simulates clusters of daemons and prints a table. `--NAME VALUE` changes an option; --daemons takes a
-// list, as 1000,10000.
+// list, as 1000,10000. --csv FILE gets a line for each of them.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -45,6 +45,7 @@ int main(int argc, char** argv) {
   options.seed = static_cast<uint64_t>(number("seed", 1));
   options.environments = static_cast<uint32_t>(number("environments", options.environments));
   options.crashes_per_hour = number("crashes", options.crashes_per_hour);
+  options.owner_crashes = static_cast<int>(number("owner-crashes", options.owner_crashes));
   options.cuts_per_hour = number("cuts", options.cuts_per_hour);
   options.server_restarts = static_cast<int>(number("restarts", options.server_restarts));
   options.daemon.requests_per_hour = number("requests", options.daemon.requests_per_hour);
@@ -53,24 +54,36 @@ int main(int argc, char** argv) {
   options.tier.server.max_bytes = static_cast<int64_t>(number("server-mb", 0) * (1 << 20));
   const std::string list = given.contains("daemons") ? given["daemons"] : "1000";
   given.erase("daemons");
+  const std::string csv = given["csv"];
+  given.erase("csv");
   if (!given.empty() || argc % 2 == 0) {
     std::fprintf(stderr, "unknown option\n");
     return 2;
   }
+  std::FILE* const out = csv.empty() ? nullptr : std::fopen(csv.c_str(), "w");
+  if (!csv.empty() && out == nullptr) {
+    std::fprintf(stderr, "cannot write %s\n", csv.c_str());
+    return 1;
+  }
+  if (out != nullptr) std::fputs(CsvHead().c_str(), out);
   std::string table = TableHead();
   for (size_t at = 0; at < list.size();) {
     const size_t end = std::min(list.find(',', at), list.size());
     options.daemons = static_cast<uint32_t>(std::atoi(list.substr(at, end - at).c_str()));
     at = end + 1;
     const auto begin = std::chrono::steady_clock::now();
+    const double before_gib = PeakGiB();
     World world(options);
     world.Run();
     const double took =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    std::printf("%u daemons\n%stook %.1f s, peak memory %.2f GiB\n\n", options.daemons,
-                Details(world).c_str(), took, PeakGiB());
+    std::printf("%u daemons\n%stook %.1f s, peak memory %.2f GiB, %.1f KiB a daemon\n\n",
+                options.daemons, Details(world).c_str(), took, PeakGiB(),
+                (PeakGiB() - before_gib) * (1 << 20) / options.daemons);
     std::fflush(stdout);
     table += TableRow(world);
+    if (out != nullptr) std::fputs(CsvRow(world, took, PeakGiB()).c_str(), out), std::fflush(out);
   }
+  if (out != nullptr) std::fclose(out);
   std::printf("%s", table.c_str());
 }

@@ -54,17 +54,60 @@ std::string TableRow(const World& world) {
              Milliseconds(s.arrival.Quantile(0.99)), " |\n");
 }
 
+std::string CsvHead() {
+  return "daemons,minutes,shards,seed,requests,names,tunings,tuned_again,compiles,compiled_again,"
+         "lost,crashes,crashes_of_searches,commands_per_s,commands_per_s_worst,busy,busy_worst,"
+         "lookup_p50,lookup_p99,arrival_p50,arrival_p99,request_p99,no_answer,refused,took_s,"
+         "peak_gib\n";
+}
+
+std::string CsvRow(const World& world, double took_s, double peak_gib) {
+  const Stats& s = world.stats();
+  const WorldOptions& options = world.options();
+  std::string out;
+  const auto add = [&](const auto& value) { out += Cat(out.empty() ? "" : ",", value); };
+  add(options.daemons);
+  add(options.duration_us / kMinute);
+  add(options.tier.shards);
+  add(options.seed);
+  add(s.requests);
+  add(world.keys().size() / 2);
+  add(s.tunings);
+  add(s.tuned_again);
+  add(s.compiles);
+  add(s.compiled_again);
+  add(world.Lost());
+  add(s.crashes);
+  add(s.crashes_of_searches);
+  add(Fixed(static_cast<double>(s.all_commands()) / Seconds(world), 0));
+  add(Fixed(static_cast<double>(Most(s.by_minute)) / 60, 0));
+  add(Fixed(Busy(world) / 100, 4));
+  add(Fixed(Share(Most(s.busy_us), kMinute) / 100, 4));
+  for (const int64_t us :
+       {s.lookup.Quantile(0.5), s.lookup.Quantile(0.99), s.arrival.Quantile(0.5),
+        s.arrival.Quantile(0.99), s.request.Quantile(0.99), s.timeouts, s.refused})
+    add(us);
+  add(Fixed(took_s, 1));
+  add(Fixed(peak_gib, 2));
+  return out + "\n";
+}
+
 std::string Details(const World& world) {
   const Stats& s = world.stats();
   std::string out = Cat("requests ", s.requests, ", names touched ", world.keys().size() / 2,
                         ", hits here ", s.local_hits, ", of the server ", s.tier_hits, ", misses ",
                         s.misses, "\ntunings ", s.tunings, ", again ", s.tuned_again,
                         "; searches that were ended ", s.searches_ended, "\n");
-  for (size_t i = 0; i < s.again.size(); ++i)
-    if (s.again[i] != 0) out += Cat("  tuned again, as ", kAgainNames[i], ": ", s.again[i], "\n");
+  for (size_t i = 0; i < s.why_tuned.size(); ++i) {
+    if (s.why_tuned[i] != 0)
+      out += Cat("  tuned again, as ", kAgainNames[i], ": ", s.why_tuned[i], "\n");
+    if (s.why_compiled[i] != 0)
+      out += Cat("  compiled again, as ", kAgainNames[i], ": ", s.why_compiled[i], "\n");
+  }
   out += Cat("compiles ", s.compiles, ", again ", s.compiled_again, "\nlost results ", world.Lost(),
              "\ncrashes ", s.crashes, ", of daemons that computed ", s.crashes_of_owners,
-             "; cut off ", s.cuts, "\ncommands ", s.all_commands(), ":");
+             ", in the middle of a tuning ", s.crashes_of_searches, "; cut off ", s.cuts,
+             "\ncommands ", s.all_commands(), ":");
   for (size_t i = 0; i < s.commands.size(); ++i)
     out += Cat(" ", kCommandNames[i], " ", s.commands[i]);
   out += Cat("\nno answer in time ", s.timeouts, ", refused ", s.refused, ", bytes of records ",

@@ -4,6 +4,7 @@
 //
 // Without time of its own: each call says when it happens. One thread.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -54,6 +55,11 @@ class ServerModel {
   // The stream. Positions go on growing when the server is emptied, as those of Redis do.
   void Announce(const cache::Announcement& what);
   uint64_t end() const { return first_ + stream_.size(); }
+  // How many announcements there are from `cursor` on.
+  size_t CountFrom(uint64_t cursor) const {
+    const uint64_t from = std::max(cursor, first_);
+    return from < end() ? end() - from : 0;
+  }
   // At most `limit` announcements from `cursor` on, which moves on.
   std::vector<cache::Announcement> Read(uint64_t& cursor, uint64_t end, size_t limit) const;
 

@@ -40,11 +40,22 @@ int64_t SharedTier::Cost(Command command, int64_t bytes) const {
 std::optional<int64_t> SharedTier::Serve(Command command, const Digest* shard_of, int64_t bytes,
                                          int64_t at_us) {
   const size_t shard = shard_of == nullptr ? 0 : shard_of->bytes[8] % loads_.size();
-  stats_.Count(command, at_us);
   stats_.bytes += bytes;
+  return ServeFor(Cost(command, bytes), command, shard, at_us);
+}
+
+std::optional<int64_t> SharedTier::ServeListen(size_t announcements, int64_t at_us) {
+  const CommandCosts& costs = options_.costs;
+  const int64_t answer_ns = static_cast<int64_t>(announcements) * costs.announcement_ns;
+  return ServeFor(costs.listen_us + answer_ns / 1000, Command::kListen, 0, at_us);
+}
+
+std::optional<int64_t> SharedTier::ServeFor(int64_t cost_us, Command command, size_t shard,
+                                            int64_t at_us) {
+  stats_.Count(command, at_us);
   ServerLoad& load = loads_[shard];
   load.Advance(queue_.now_us());
-  return load.Serve(at_us, Cost(command, bytes));
+  return load.Serve(at_us, cost_us);
 }
 
 void SharedTier::Announce(const cache::Announcement& what, int64_t at_us) {

@@ -17,6 +17,7 @@ namespace uopd::sim {
 
 struct CommandCosts {  // of the server's thread, in microseconds
   int64_t simple_us = 7, script_us = 11, listen_us = 8, wake_us = 5, connect_us = 50;
+  int64_t announcement_ns = 400;  // of each in an answer
   int64_t bytes_per_us = 4096;
 };
 
@@ -36,6 +37,8 @@ class SharedTier {
   // When a command that arrives at `at_us` is done; nullopt: the server refuses it. `shard_of`: null for the first.
   std::optional<int64_t> Serve(Command command, const Digest* shard_of, int64_t bytes,
                                int64_t at_us);
+  // Likewise for the question of a listener that gets so many announcements at once.
+  std::optional<int64_t> ServeListen(size_t announcements, int64_t at_us);
   int64_t Delay() { return network_.Delay(); }
   ServerModel& model() { return model_; }
   bool Has(const Digest& address) const { return model_.Has(address); }
@@ -67,6 +70,7 @@ class SharedTier {
 
  private:
   int64_t Cost(Command command, int64_t bytes) const;
+  std::optional<int64_t> ServeFor(int64_t cost_us, Command command, size_t shard, int64_t at_us);
 
   const TierOptions options_;
   SimClock& clock_;

@@ -30,7 +30,7 @@ inline constexpr std::array<const char*, 13> kCommandNames = {
     "get",    "has",  "put", "announce", "lease", "renew",  "release",
     "newest", "held", "age", "listen",   "wake",  "connect"};
 
-// Why a kernel was tuned again.
+// Why a kernel was tuned or compiled again.
 enum class Again {
   kOwnerCrashed,
   kStillQueued,
@@ -42,7 +42,7 @@ enum class Again {
 };
 inline constexpr std::array<const char*, 7> kAgainNames = {"its finder crashed before it was sent",
                                                            "it waited in its finder's queue",
-                                                           "a daemon tuned alone",
+                                                           "a daemon had no lease of the server",
                                                            "the server had lost it",
                                                            "the server had evicted it",
                                                            "two had the lease at once",
@@ -61,8 +61,8 @@ struct Stats {
   int64_t requests = 0, local_hits = 0, tier_hits = 0, misses = 0;
   int64_t compiles = 0, compiled_again = 0;
   int64_t tunings = 0, tuned_again = 0, searches_ended = 0;
-  std::array<int64_t, kAgainNames.size()> again{};
-  int64_t crashes = 0, crashes_of_owners = 0, cuts = 0;
+  std::array<int64_t, kAgainNames.size()> why_tuned{}, why_compiled{};
+  int64_t crashes = 0, crashes_of_owners = 0, crashes_of_searches = 0, cuts = 0;
 
   // Counts a command at its time.
   void Count(Command command, int64_t at_us) {

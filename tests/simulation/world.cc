@@ -36,6 +36,8 @@ void World::Run() {
   NextFault(kCut, options_.cuts_per_hour);
   for (int i = 1; i <= options_.server_restarts; ++i)
     queue_.At(options_.duration_us * i / (options_.server_restarts + 1), *this, kStopServer);
+  for (int i = 1; i <= options_.owner_crashes; ++i)
+    queue_.At(options_.duration_us * i / (options_.owner_crashes + 1), *this, kCrashOwner);
   queue_.At(kMinute, *this, kMinuteEnds);
   while (queue_.Step(options_.duration_us)) {
   }
@@ -61,6 +63,15 @@ void World::Wake(uint32_t what, uint64_t) {
   if (what == kStopServer) {
     tier_.Stop();
     queue_.At(clock_.now_us + options_.server_down_us, *this, kStartServer);
+  } else if (what == kCrashOwner) {
+    // The first one from a random place on; nobody, if nobody searches.
+    const size_t from = random_.Below(daemons_.size());
+    for (size_t i = 0; i < daemons_.size(); ++i) {
+      Daemon& one = *daemons_[(from + i) % daemons_.size()];
+      if (!one.up() || !one.searches()) continue;
+      one.Crash();
+      break;
+    }
   } else if (what == kCrash) {
     if (daemon.up()) daemon.Crash();
     NextFault(kCrash, options_.crashes_per_hour);

@@ -16,6 +16,7 @@ struct WorldOptions {
   int64_t drain_us = 3 * kMinute;
   uint64_t seed = 1;
   double crashes_per_hour = 0.01;  // of each daemon
+  int owner_crashes = 0;           // more of them, each in the middle of a tuning; evenly spread
   double cuts_per_hour = 0.01;     // of each daemon from the server
   double cut_s = 30;               // mean
   int server_restarts = 1;         // evenly spread; the server is empty afterwards
@@ -39,7 +40,7 @@ class World final : public Actor {
   void Wake(uint32_t what, uint64_t arg) override;
 
  private:
-  enum What : uint32_t { kCrash, kCut, kStopServer, kStartServer, kMinuteEnds };
+  enum What : uint32_t { kCrash, kCrashOwner, kCut, kStopServer, kStartServer, kMinuteEnds };
   void NextFault(What what, double per_hour);
   Again Why(const Slot& slot, bool shared, int64_t since_us) const;
 

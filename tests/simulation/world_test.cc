@@ -70,7 +70,7 @@ TEST(WorldTest, LeasesThatEndTooEarlyAreNoticed) {
   World world(options);
   world.Run();
   EXPECT_GT(100 * world.stats().tuned_again, world.stats().tunings) << Details(world);
-  EXPECT_GT(world.stats().again[static_cast<size_t>(Again::kTwoAtOnce)], 0) << Details(world);
+  EXPECT_GT(world.stats().why_tuned[static_cast<size_t>(Again::kTwoAtOnce)], 0) << Details(world);
 }
 
 TEST(WorldTest, TheSeedDecidesEverything) {

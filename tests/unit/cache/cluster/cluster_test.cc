@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cache/cluster/cluster_leases.h"
+#include "cache/cluster/refill.h"
 #include "cache/load_or_compute.h"
 #include "cache/memory/memory_tier.h"
 #include "cache/store.h"
@@ -217,6 +218,150 @@ TEST_F(ClusterTest, WithoutAKeyToSignWithNothingIsPut) {
               [&](const absl::Status& status) { settled = status; });
   EXPECT_TRUE(absl::IsFailedPrecondition(settled));
   EXPECT_EQ(state_->Calls(), 0);
+}
+
+// In simulated time: what a listener does with announcements, and when it asks again.
+class ListenerTest : public ClusterTest {
+ protected:
+  ListenerTest() {
+    cluster_.Listen(
+        [this](const std::shared_ptr<const Row>& row) { rows_.push_back(row->semantic); });
+  }
+  // Another daemon puts rows; this one hears of them in one answer. Returns how long it waits before it asks again.
+  std::chrono::microseconds PutAndHear(int first, int n) {
+    std::vector<Announcement> announced;
+    for (int i = first; i < first + n; ++i) {
+      other_.Put(std::make_shared<const Row>(MakeRow(KeyOf(i), "v", 1, 1, 0)), nullptr);
+      EXPECT_EQ(other_.SendOne(), Cluster::Sent::kSettled);
+      const MutexLock lock(state_->mu);
+      announced.push_back(state_->announced.back());
+    }
+    return std::chrono::duration_cast<std::chrono::microseconds>(cluster_.Hear(announced) - now_);
+  }
+  ClusterOptions Options() {
+    ClusterOptions options{.sign = hmac_, .trusted = {hmac_}};
+    options.threads = false;
+    options.steady = [this] { return now_ += took_, now_ - took_; };
+    return options;
+  }
+
+  Deadline now_{std::chrono::seconds(1000)};
+  std::chrono::microseconds took_{0};  // between two looks at the clock
+  Cluster other_{std::make_unique<FakeServer>(state_), Options()};
+  Cluster cluster_{std::make_unique<FakeServer>(state_), Options()};
+  std::vector<std::string> rows_;
+};
+
+TEST_F(ListenerTest, AQuietClusterIsHeardAtOnceAndABusyOneGathers) {
+  using std::chrono::microseconds;
+  using std::chrono::seconds;
+  for (int i = 0; i < Cluster::kAnswersAtOnce; ++i) ASSERT_EQ(PutAndHear(i, 1), seconds(0)) << i;
+  EXPECT_EQ(PutAndHear(500, 1), Cluster::kGather);
+  now_ += Cluster::kGather;
+  EXPECT_EQ(PutAndHear(501, 3), Cluster::kGather) << "three in one answer cost as much as one";
+  now_ += Cluster::kGather;
+  EXPECT_EQ(PutAndHear(510, static_cast<int>(SharedServer::kMostAnnouncements)), seconds(0))
+      << "the answer was full, so more waits at the server";
+  EXPECT_EQ(cluster_.Hear({}), now_) << "nothing was announced while it waited";
+  // After a quiet time all is as before.
+  now_ += Cluster::kGather * (Cluster::kAnswersAtOnce + 1);
+  for (int i = 0; i < Cluster::kAnswersAtOnce; ++i) ASSERT_EQ(PutAndHear(i, 1), seconds(0)) << i;
+  EXPECT_EQ(PutAndHear(500, 1), Cluster::kGather);
+}
+
+TEST_F(ListenerTest, WhatWasAskedForIsAlwaysFetchedAndTheRestWithinBounds) {
+  EXPECT_EQ(cluster_.Get(KeyOf(9999)).outcome, GetOutcome::kMiss);  // now it has a use for "env"
+  PutAndHear(0, Cluster::kSpareAtOnce);
+  EXPECT_EQ(cluster_.stats().fetched, Cluster::kSpareAtOnce);
+  PutAndHear(1000, 10);
+  EXPECT_EQ(cluster_.stats().fetched, Cluster::kSpareAtOnce);
+  EXPECT_EQ(cluster_.stats().spared, 10);
+  EXPECT_EQ(cluster_.Get(KeyOf(2001)).outcome, GetOutcome::kMiss);
+  EXPECT_EQ(cluster_.Get(KeyOf(2003)).outcome, GetOutcome::kMiss);
+  rows_.clear();
+  PutAndHear(2000, 10);
+  EXPECT_EQ(rows_, (std::vector<std::string>{"graph 2001", "graph 2003"}));
+  EXPECT_EQ(cluster_.stats().spared, 18);
+  EXPECT_TRUE(cluster_.Get(KeyOf(1005)).outcome == GetOutcome::kHit) << "lookups find the others";
+  now_ += 2 * Cluster::kSpareEvery;
+  rows_.clear();
+  PutAndHear(3000, 5);
+  EXPECT_EQ(rows_.size(), 2u);
+  rows_.clear();
+  cluster_.Follow("env");
+  PutAndHear(4000, 5);
+  EXPECT_EQ(rows_.size(), 5u);
+}
+
+TEST_F(ListenerTest, ListensWhileItMayHaveAUseForAnnouncements) {
+  EXPECT_EQ(cluster_.ListenAt(), now_);
+  EXPECT_EQ(cluster_.Get(KeyOf(1)).outcome, GetOutcome::kMiss);
+  PutAndHear(1, Cluster::kSpareAtOnce + 2);  // the first of them is the one that was asked for
+  EXPECT_EQ(rows_.size(), static_cast<size_t>(Cluster::kSpareAtOnce) + 1);
+  const Deadline again = now_ + Cluster::kSpareAgain * Cluster::kSpareEvery;
+  EXPECT_EQ(cluster_.ListenAt(), again);
+  // Asked for in vain: until another daemon puts it, this one does, or ten to twenty minutes are over.
+  EXPECT_EQ(cluster_.Get(KeyOf(2001)).outcome, GetOutcome::kMiss);
+  EXPECT_EQ(cluster_.Get(KeyOf(2002)).outcome, GetOutcome::kMiss);
+  EXPECT_EQ(cluster_.ListenAt(), now_);
+  PutAndHear(2001, 1);
+  EXPECT_EQ(rows_.back(), "graph 2001");
+  EXPECT_EQ(cluster_.ListenAt(), now_);
+  cluster_.Put(std::make_shared<const Row>(MakeRow(KeyOf(2002), "v", 1, 1, 0)), nullptr);
+  EXPECT_EQ(cluster_.ListenAt(), again);
+  now_ = again;
+  EXPECT_EQ(cluster_.ListenAt(), now_);
+  EXPECT_EQ(PutAndHear(3000, Cluster::kSpareAgain), std::chrono::seconds(0));
+  EXPECT_EQ(PutAndHear(3500, 1), Cluster::kGather) << "a busy cluster";
+  EXPECT_GT(cluster_.ListenAt(), now_);
+  EXPECT_EQ(cluster_.Get(KeyOf(5000)).outcome, GetOutcome::kMiss);
+  EXPECT_EQ(cluster_.ListenAt(), now_);
+  PutAndHear(6000, Cluster::kSpareAtOnce);
+  now_ += Wanted::kFor;
+  EXPECT_EQ(cluster_.ListenAt(), now_);
+  PutAndHear(7000, Cluster::kSpareAtOnce);
+  now_ += Wanted::kFor;
+  PutAndHear(8000, Cluster::kSpareAtOnce);
+  EXPECT_GT(cluster_.ListenAt(), now_) << "nobody waits for it any more";
+}
+
+// A server that is slow is not asked for what nobody needs.
+TEST_F(ListenerTest, SlowAnswersUseUpTheSpareRecords) {
+  EXPECT_EQ(cluster_.Get(KeyOf(9999)).outcome, GetOutcome::kMiss);
+  took_ = std::chrono::milliseconds(25);
+  PutAndHear(0, 100);
+  EXPECT_EQ(rows_.size(), 31u) << "each costs 17 of 512";
+  EXPECT_EQ(cluster_.stats().spared, 69);
+  took_ = std::chrono::milliseconds(15);
+  now_ += 600 * Cluster::kSpareEvery;
+  rows_.clear();
+  PutAndHear(0, 100);
+  EXPECT_EQ(rows_.size(), 100u);
+}
+
+// The pauses between looks at the server grow while nothing happens, and not longer.
+TEST_F(ListenerTest, LooksAtTheServerBecomeRarer) {
+  using std::chrono::milliseconds;
+  const RefillOptions options{.look = milliseconds(100), .thread = false};
+  int64_t asked = 0;
+  Refill refill(
+      cluster_, options,
+      [&](const EntryQuery&) {
+        ++asked;
+        return std::vector<EntryInfo>();
+      },
+      [](const Digest&) { return std::optional<Row>(); });
+  for (const int pause : {200, 400, 800, 800}) EXPECT_EQ(refill.Look(), milliseconds(pause));
+  EXPECT_EQ(asked, 0) << "the server is old and lost nothing";
+  state_->Empty();
+  refill.LookSoon();
+  EXPECT_EQ(refill.Look(), milliseconds(200));
+  EXPECT_EQ(asked, 1);
+  state_->SetAway(true);
+  EXPECT_EQ(refill.Look(), milliseconds(100));
+  EXPECT_EQ(refill.Look(), milliseconds(100));
+  state_->SetAway(false);
+  EXPECT_EQ(refill.Look(), milliseconds(200));
 }
 
 // A server that lost everything gets it back, and nobody is told.
