@@ -53,15 +53,15 @@ Cluster::Found Cluster::Get(const Key& key) {
     wanted_.Add(address, begin);
   }
   const Found found = Fetch(address, begin + options_.budget);
-  bool resumes = false;  // the listener, which may have had no use for announcements
+  bool more = false;  // for the listener, if it does not listen
   {
     const MutexLock lock(mu_);
     if (found.outcome == GetOutcome::kHit)
       wanted_.Remove(address);
     else
-      resumes = spare_used_up_;
+      wants_more_ = more = spare_used_up_;
   }
-  if (resumes) changed_.notify_all();
+  if (more) changed_.notify_all();
   metrics::ClusterLookupDuration().Observe(
       std::chrono::duration<double>(options_.steady() - begin).count());
   switch (found.outcome) {
@@ -126,18 +126,39 @@ Cluster::Use Cluster::UseOf(const Announcement& announcement) {
   return Use::kSpared;
 }
 
-Deadline Cluster::WhenToListen() {
+Deadline Cluster::WhenToAsk() {
   const Deadline now = options_.steady();
-  if (!spare_used_up_ || !wanted_.IsEmpty(now)) return now;
+  if (!spare_used_up_) return now;
   const Deadline ready = spare_.ReadyAt(kSpareAgain);
-  if (ready > now) return ready;
+  if (ready > now) return wanted_.NextOr(ready);
   spare_used_up_ = false;
   return now;
 }
 
-Deadline Cluster::ListenAt() {
+Deadline Cluster::AskAt() {
   const MutexLock lock(mu_);
-  return WhenToListen();
+  return WhenToAsk();
+}
+
+Deadline Cluster::AskWanted() {
+  std::vector<Digest> due;
+  {
+    const MutexLock lock(mu_);
+    wants_more_ = false;
+    const Deadline at = WhenToAsk();
+    if (!spare_used_up_ || at > options_.steady()) return at;
+    due = wanted_.TakeDue(options_.steady());
+  }
+  for (const Digest& address : due) {
+    const bool taken = Take(address, SendDeadline());
+    const MutexLock lock(mu_);
+    if (taken) wanted_.Remove(address);
+    if (stop_listening_) break;
+  }
+  // A question that is due already waits a little, as `now` would say that it must listen.
+  const MutexLock lock(mu_);
+  return spare_used_up_ ? std::max(WhenToAsk(), options_.steady() + std::chrono::milliseconds(1))
+                        : options_.steady();
 }
 
 void Cluster::Put(std::shared_ptr<const Row> row, Settled settled) {
@@ -296,16 +317,13 @@ void Cluster::StopListening() {
 void Cluster::ListenLoop() {
   std::string cursor;
   while (true) {
-    {
+    if (const Deadline at = AskWanted(); at > SteadyNow()) {
+      cursor.clear();
       MutexLock lock(mu_);
-      for (Deadline at = WhenToListen(); !stop_listening_ && at > SteadyNow();
-           at = WhenToListen()) {
-        cursor.clear();
-        lock.WaitUntil(changed_, at, [this]() UOPD_REQUIRES(mu_) {
-          return stop_listening_ || !wanted_.IsEmpty(SteadyNow());
-        });
-      }
+      lock.WaitUntil(changed_, at,
+                     [this]() UOPD_REQUIRES(mu_) { return stop_listening_ || wants_more_; });
       if (stop_listening_) return;
+      continue;
     }
     const absl::StatusOr<std::vector<Announcement>> heard =
         server_->Listen(cursor, SteadyNow() + kListenWait);
@@ -315,6 +333,17 @@ void Cluster::ListenLoop() {
     lock.WaitUntil(changed_, next, [this]() UOPD_REQUIRES(mu_) { return stop_listening_; });
     if (stop_listening_) return;
   }
+}
+
+bool Cluster::Take(const Digest& address, Deadline deadline) {
+  const Found found = Fetch(address, deadline);
+  if (found.outcome != GetOutcome::kHit) return false;
+  on_row_(found.row);
+  ++stats_.fetched;
+  // Exact between daemons of one machine. Otherwise the clocks of both machines are in it.
+  metrics::ClusterArrival().Observe(
+      1e-6 * static_cast<double>(std::max<int64_t>(0, options_.now() - found.row->created_us)));
+  return true;
 }
 
 Deadline Cluster::Hear(const std::vector<Announcement>& announced) {
@@ -333,20 +362,13 @@ Deadline Cluster::Hear(const std::vector<Announcement>& announced) {
       case Use::kFetch:
         break;
     }
-    const Found found = Fetch(one.address, SendDeadline());
-    const bool hit = found.outcome == GetOutcome::kHit;
-    metrics::ClusterAnnouncements({hit ? "taken" : "not_taken"}).Increment();
-    if (!hit) continue;
-    on_row_(found.row);
-    ++stats_.fetched;
-    // Exact between daemons of one machine. Otherwise the clocks of both machines are in it.
-    metrics::ClusterArrival().Observe(
-        1e-6 * static_cast<double>(std::max<int64_t>(0, options_.now() - found.row->created_us)));
+    const bool taken = Take(one.address, SendDeadline());
+    metrics::ClusterAnnouncements({taken ? "taken" : "not_taken"}).Increment();
   }
   const Deadline now = options_.steady();
   if (announced.empty() || announced.size() >= SharedServer::kMostAnnouncements) return now;
   const MutexLock lock(mu_);
-  return spare_used_up_ ? now + kGather : answers_.Reserve(now);
+  return now < spare_.ReadyAt(kSpareQuiet) ? now + kGather : answers_.Reserve(now);
 }
 
 }  // namespace uopd::cache

@@ -9,8 +9,8 @@
 // The load on the server must not grow with the square of the number of daemons, as it would if each daemon took at once what
 // each other one puts. So both have a bound, which a small or quiet cluster does not reach: a listener that hears much gathers
 // announcements, and of the records that nobody here asked for only some are fetched. While those are used up, and they are
-// so sooner when the server is slow, a daemon listens only if it asked for something that was not there, and gathers. Lookups
-// find what is not heard of.
+// so sooner when the server is slow, a daemon does not listen: it asks again, more and more rarely, for what it asked for in
+// vain. Lookups find what is not heard of.
 //
 // Nothing is taken without a signature of a trusted key (record.h). Thread-safe.
 #pragma once
@@ -100,17 +100,19 @@ class Cluster {
   Sent SendOne() UOPD_EXCLUDES(mu_);
   // Fetches what was announced, as far as this daemon has a use for it. Returns when the listener may ask again.
   Deadline Hear(const std::vector<Announcement>& announced) UOPD_EXCLUDES(mu_);
-  // When the listener has a use for announcements: now or later. Sooner if a lookup finds nothing. What is announced until
-  // then is not heard.
-  Deadline ListenAt() UOPD_EXCLUDES(mu_);
-  // So many answers are taken as they come; then the listener gathers what is announced in kGather. A full answer says
-  // that there is more, which is not waited for.
+  // While the spare records are used up (below) the listener does not listen: it asks for what is wanted as far as that is
+  // due. Returns when it must do so again; not after now: it must listen. What was announced until then is not heard.
+  Deadline AskWanted() UOPD_EXCLUDES(mu_);
+  // The same time, without a question. A lookup that finds nothing may make it sooner.
+  Deadline AskAt() UOPD_EXCLUDES(mu_);
+  // So many answers are taken as they come, while there are at least kSpareQuiet spare records (below). Otherwise the
+  // listener gathers what is announced in kGather. A full answer says that there is more, which is not waited for.
   static constexpr int kAnswersAtOnce = 256;
   static constexpr std::chrono::seconds kGather{1};
   // Records that this daemon asked for in vain are always fetched; of the others so many, and then one in kSpareEvery.
   // When none is left, the listener does not listen for them until there are kSpareAgain. An answer that takes the whole
   // budget says that the server has much to do; it costs kSlowCosts of them.
-  static constexpr int kSpareAtOnce = 512, kSpareAgain = 64, kSlowCosts = 16;
+  static constexpr int kSpareAtOnce = 512, kSpareQuiet = 128, kSpareAgain = 64, kSlowCosts = 16;
   static constexpr std::chrono::seconds kSpareEvery{10};
   // One question of the listener lasts so long; after one that fails it waits, so that a server that is gone does not
   // cost a core.
@@ -138,7 +140,9 @@ class Cluster {
   void SettleAll(const absl::Status& status) UOPD_EXCLUDES(mu_);
   void SendLoop() UOPD_EXCLUDES(mu_);
   void ListenLoop() UOPD_EXCLUDES(mu_);
-  Deadline WhenToListen() UOPD_REQUIRES(mu_);
+  Deadline WhenToAsk() UOPD_REQUIRES(mu_);
+  // Fetches the record and gives it to on_row_; false: it is not to be had.
+  bool Take(const Digest& address, Deadline deadline) UOPD_EXCLUDES(mu_);
 
   const ClusterOptions options_;
   const std::shared_ptr<GuardedServer> server_;
@@ -162,6 +166,7 @@ class Cluster {
   absl::flat_hash_set<Digest> sent_
       UOPD_GUARDED_BY(mu_);  // not announced yet: own puts come back, too
   Wanted wanted_ UOPD_GUARDED_BY(mu_);
+  bool wants_more_ UOPD_GUARDED_BY(mu_) = false;  // than when the listener looked
   std::thread sender_, listener_;
 };
 

@@ -21,19 +21,26 @@ LeaseResult ClusterLeases::TryLease(const Digest& address, std::string_view owne
       absl::erase_if(shared_, [&](const auto& one) { return one.second.expires_us < old; });
     }
     shared_[address] = *shared;
+    shared_[address].holder = owner;
   }
   return *std::move(shared);
 }
 
-bool ClusterLeases::IsShared(const Digest& address, int64_t token) {
+std::optional<std::string> ClusterLeases::SharedOwner(const Digest& address, int64_t token) {
   const MutexLock lock(mu_);
   const auto it = shared_.find(address);
-  return it != shared_.end() && it->second.token == token;
+  if (it == shared_.end() || it->second.token != token) return std::nullopt;
+  return it->second.holder;
+}
+
+bool ClusterLeases::IsShared(const Digest& address, int64_t token) {
+  return SharedOwner(address, token).has_value();
 }
 
 absl::Status ClusterLeases::Renew(const Digest& address, int64_t token, int64_t ttl_us) {
-  if (!IsShared(address, token)) return local_->Renew(address, token, ttl_us);
-  absl::Status status = server_->Renew(address, token, ttl_us, Budget());
+  const std::optional<std::string> owner = SharedOwner(address, token);
+  if (!owner) return local_->Renew(address, token, ttl_us);
+  absl::Status status = server_->Renew(address, token, *owner, ttl_us, Budget());
   const MutexLock lock(mu_);
   if (const auto it = shared_.find(address); status.ok() && it != shared_.end())
     it->second.expires_us = now_() + ttl_us;

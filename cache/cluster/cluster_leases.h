@@ -7,6 +7,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "absl/container/flat_hash_map.h"
 #include "cache/cluster/guarded_server.h"
@@ -36,7 +38,8 @@ class ClusterLeases final : public Leases {
 
  private:
   Deadline Budget() const { return steady_() + budget_; }
-  // Whether the server granted this token to this process.
+  // For whom the server granted this token to this process; nullopt: it did not.
+  std::optional<std::string> SharedOwner(const Digest& address, int64_t token) UOPD_EXCLUDES(mu_);
   bool IsShared(const Digest& address, int64_t token) UOPD_EXCLUDES(mu_);
 
   const std::shared_ptr<GuardedServer> server_;
@@ -45,7 +48,7 @@ class ClusterLeases final : public Leases {
   const NowFn now_;
   const SteadyFn steady_;
   Mutex mu_;
-  // The tokens that the server granted, the newest of each address. Those of lost leases stay until there are many.
+  // The tokens that the server granted, the newest of each address, with their owners. Those of lost leases stay until there are many.
   absl::flat_hash_map<Digest, LeaseResult> shared_ UOPD_GUARDED_BY(mu_);
 };
 

@@ -74,9 +74,9 @@ absl::StatusOr<LeaseResult> GuardedServer::TryLease(const Digest& address, std::
   return Run([&] { return server_->TryLease(address, owner, ttl_us, deadline); });
 }
 
-absl::Status GuardedServer::Renew(const Digest& address, int64_t token, int64_t ttl_us,
-                                  Deadline deadline) {
-  return Run([&] { return server_->Renew(address, token, ttl_us, deadline); });
+absl::Status GuardedServer::Renew(const Digest& address, int64_t token, std::string_view owner,
+                                  int64_t ttl_us, Deadline deadline) {
+  return Run([&] { return server_->Renew(address, token, owner, ttl_us, deadline); });
 }
 
 absl::Status GuardedServer::Release(const Digest& address, int64_t token, Deadline deadline) {

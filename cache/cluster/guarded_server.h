@@ -34,7 +34,7 @@ class GuardedServer final : public SharedServer {
                            bool quiet, Deadline deadline) override;
   absl::StatusOr<LeaseResult> TryLease(const Digest& address, std::string_view owner,
                                        int64_t ttl_us, Deadline deadline) override;
-  absl::Status Renew(const Digest& address, int64_t token, int64_t ttl_us,
+  absl::Status Renew(const Digest& address, int64_t token, std::string_view owner, int64_t ttl_us,
                      Deadline deadline) override;
   absl::Status Release(const Digest& address, int64_t token, Deadline deadline) override;
   absl::Status CheckNewest(const Digest& address, int64_t token, Deadline deadline) override;

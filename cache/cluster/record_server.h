@@ -20,8 +20,8 @@ class RecordServer : public SharedServer {
                                        int64_t /*ttl_us*/, Deadline /*deadline*/) final {
     return NoCoordination();
   }
-  absl::Status Renew(const Digest& /*address*/, int64_t /*token*/, int64_t /*ttl_us*/,
-                     Deadline /*deadline*/) final {
+  absl::Status Renew(const Digest& /*address*/, int64_t /*token*/, std::string_view /*owner*/,
+                     int64_t /*ttl_us*/, Deadline /*deadline*/) final {
     return NoCoordination();
   }
   absl::Status Release(const Digest& /*address*/, int64_t /*token*/, Deadline /*deadline*/) final {

@@ -92,9 +92,9 @@ absl::StatusOr<int64_t> Refill::Pass() {
     token = lease.token;
   }
   const auto renew = [&] {
-    return token == 0
-               ? absl::OkStatus()
-               : server.Renew(LeaseAddress(), token, options_.lease_us, cluster_.SendDeadline());
+    return token == 0 ? absl::OkStatus()
+                      : server.Renew(LeaseAddress(), token, "refill", options_.lease_us,
+                                     cluster_.SendDeadline());
   };
   const auto fill = [&]() -> absl::StatusOr<int64_t> {
     EntryQuery query{.order = EntryOrder::kLastUsed, .limit = kPage};

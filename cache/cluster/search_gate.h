@@ -5,6 +5,9 @@
 // renewed, and the results that wait in queues, come first after a failure of the shared server.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
+
 #include "absl/status/status.h"
 #include "cache/cluster/cluster.h"
 
@@ -18,6 +21,10 @@ struct SearchGate {
 
   // ABORTED: not now. Null: there is no cluster, and OK. Asks the server.
   absl::Status MaySearch(Cluster* maybe_cluster) const;
+  // How long to wait before try `tries` + 1: each time twice as long, so that those who wait do not keep the server busy.
+  static constexpr std::chrono::milliseconds PauseAfter(int tries) {
+    return std::chrono::milliseconds(100) * (1 << std::clamp(tries - 1, 0, 4));
+  }
 };
 
 }  // namespace uopd::cache

@@ -51,9 +51,9 @@ class SharedServer {
   // kGranted or kBusy.
   virtual absl::StatusOr<LeaseResult> TryLease(const Digest& address, std::string_view owner,
                                                int64_t ttl_us, Deadline deadline) = 0;
-  // ABORTED: the lease has expired or was taken over.
-  virtual absl::Status Renew(const Digest& address, int64_t token, int64_t ttl_us,
-                             Deadline deadline) = 0;
+  // ABORTED: the lease has expired or was taken over. A server that lost its keys makes the lease again, for `owner`.
+  virtual absl::Status Renew(const Digest& address, int64_t token, std::string_view owner,
+                             int64_t ttl_us, Deadline deadline) = 0;
   // ABORTED: the lease was taken over.
   virtual absl::Status Release(const Digest& address, int64_t token, Deadline deadline) = 0;
   // ABORTED: `token` is not the newest of the address.

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Wanted: what a daemon asked the shared tier for in vain, in the last ten to twenty minutes. Not thread-safe.
+// Wanted: what a daemon asked the shared tier for in vain, and when it asks again. Not thread-safe.
+//
+// The pauses grow with the time that it waits: after one second, two, four ... So waiting costs few questions, and takes at
+// most twice as long as it must.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
-#include <utility>
+#include <vector>
 
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "cache/base/wait.h"
 #include "core/base/digest.h"
 
@@ -13,35 +17,39 @@ namespace uopd::cache {
 
 class Wanted {
  public:
-  static constexpr std::chrono::minutes kFor{10};
-  // Beyond so many in kFor all are forgotten: lookups find what is not announced to this daemon.
+  static constexpr std::chrono::seconds kFirstPause{1};
+  static constexpr std::chrono::minutes kFor{10};  // then it is forgotten
+  // Beyond so many all are forgotten: the next lookups ask for themselves.
   static constexpr size_t kMost = 16'384;
 
   void Add(const Digest& address, Deadline now) {
-    Turn(now);
-    if (young_.size() >= kMost) young_.clear();
-    young_.insert(address);
+    if (waiting_.size() >= kMost) waiting_.clear();
+    waiting_[address] = {.since = now, .next = now + kFirstPause};
   }
   // It is here, or nobody needs it any more. Whether it was wanted.
-  bool Remove(const Digest& address) {
-    const bool young = young_.erase(address) > 0, old = old_.erase(address) > 0;
-    return young || old;
+  bool Remove(const Digest& address) { return waiting_.erase(address) > 0; }
+  // When the first of them is due; `otherwise` if none is before.
+  Deadline NextOr(Deadline otherwise) const {
+    for (const auto& [address, one] : waiting_) otherwise = std::min(otherwise, one.next);
+    return otherwise;
   }
-  bool IsEmpty(Deadline now) {
-    Turn(now);
-    return young_.empty() && old_.empty();
+  // Those that are due. They stay, and are due again later.
+  std::vector<Digest> TakeDue(Deadline now) {
+    absl::erase_if(waiting_, [&](const auto& one) { return now - one.second.since > kFor; });
+    std::vector<Digest> due;
+    for (auto& [address, one] : waiting_) {
+      if (one.next > now) continue;
+      due.push_back(address);
+      one.next = now + std::max<Deadline::duration>(kFirstPause, now - one.since);
+    }
+    return due;
   }
 
  private:
-  void Turn(Deadline now) {
-    if (now - turned_at_ < kFor) return;
-    old_ = std::exchange(young_, {});
-    if (now - turned_at_ >= 2 * kFor) old_ = {};
-    turned_at_ = now;
-  }
-  // Since turned_at_, and in kFor before.
-  absl::flat_hash_set<Digest> young_, old_;
-  Deadline turned_at_;
+  struct One {
+    Deadline since, next;
+  };
+  absl::flat_hash_map<Digest, One> waiting_;
 };
 
 }  // namespace uopd::cache

@@ -29,13 +29,13 @@ redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return {1, text}
 )lua";
 
-// KEYS: lease, fence. ARGV: token, time to live in ms. 1: renewed; 0: the lease is not this one. A server that
+// KEYS: lease, fence. ARGV: token, time to live in ms, owner. 1: renewed; 0: the lease is not this one. A server that
 // lost its keys, the fence too, takes the owner's word: nobody has a newer token.
 inline constexpr std::string_view kRenewScript = R"lua(
 if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
   if redis.call('EXISTS', KEYS[1], KEYS[2]) > 0 then return 0 end
   redis.call('SET', KEYS[2], ARGV[1], 'PX', 604800000)
-  redis.call('HSET', KEYS[1], 'owner', 'renewed', 'token', ARGV[1])
+  redis.call('HSET', KEYS[1], 'owner', ARGV[3], 'token', ARGV[1])
 end
 return redis.call('PEXPIRE', KEYS[1], ARGV[2])
 )lua";

@@ -41,6 +41,19 @@ absl::Status Strange() {
   return absl::UnavailableError("The shared tier gave an answer of another kind than expected.");
 }
 
+// Whether the number a of an entry of the stream ("milliseconds-count") is less than b.
+bool IsBefore(std::string_view a, std::string_view b) {
+  const auto parts = [](std::string_view number) {
+    std::pair<uint64_t, uint64_t> out{0, 0};
+    const size_t dash = std::min(number.find('-'), number.size());
+    std::from_chars(number.data(), number.data() + dash, out.first);
+    if (dash < number.size())
+      std::from_chars(number.data() + dash + 1, number.data() + number.size(), out.second);
+    return out;
+  };
+  return parts(a) < parts(b);
+}
+
 // The announcement of an entry of the stream; false: it is none.
 bool ReadAnnouncement(const RespValue& fields, Announcement& out) {
   int found = 0;
@@ -148,11 +161,11 @@ absl::StatusOr<LeaseResult> RedisSharedServer::TryLease(const Digest& address,
   return out;
 }
 
-absl::Status RedisSharedServer::Renew(const Digest& address, int64_t token, int64_t ttl_us,
-                                      Deadline deadline) {
+absl::Status RedisSharedServer::Renew(const Digest& address, int64_t token, std::string_view owner,
+                                      int64_t ttl_us, Deadline deadline) {
   UOPD_ASSIGN(const RespValue reply,
               RunScript(renew_, {KeyOf(address, "lease"), KeyOf(address, "fence")},
-                        {Cat(token), Cat(Milliseconds(ttl_us))}, deadline));
+                        {Cat(token), Cat(Milliseconds(ttl_us)), owner}, deadline));
   return reply.integer == 1 ? absl::OkStatus() : LeaseLost();
 }
 
@@ -188,21 +201,32 @@ absl::StatusOr<KeysAge> RedisSharedServer::AskKeysAge(Deadline deadline) {
 
 absl::StatusOr<std::vector<Announcement>> RedisSharedServer::Listen(std::string& cursor,
                                                                     Deadline deadline) {
-  if (cursor.empty()) {
+  if (cursor.empty() || check_cursor_) {
     UOPD_ASSIGN(const RespValue newest,
                 Run({"XREVRANGE", stream_, "+", "-", "COUNT", "1"}, deadline));
-    cursor = "0-0";
+    std::string end = "0-0";
     if (!newest.values.empty() && newest.values[0].values.size() == 2)
-      cursor = newest.values[0].values[0].text;
+      end = newest.values[0].values[0].text;
+    // A server that lost its stream begins a new one. Its clock may be behind, and then so are its numbers; all that it has
+    // is new.
+    if (cursor.empty())
+      cursor = end;
+    else if (IsBefore(end, cursor))
+      cursor = "0-0";
+    check_cursor_ = false;
   }
   // The server looks ten times a second whose wait is over, so its answer may come after the deadline.
   constexpr milliseconds kReserve{1000};
   const auto left = duration_cast<milliseconds>(deadline - steady_clock::now());
   const std::string block_ms = Cat(std::max<int64_t>(left.count(), 1));  // 0 would be for ever
   const std::string most = Cat(kMostAnnouncements);
-  UOPD_ASSIGN(const RespValue reply,
-              Run({"XREAD", "COUNT", most, "BLOCK", block_ms, "STREAMS", stream_, cursor},
-                  deadline + kReserve));
+  const absl::StatusOr<RespValue> answer = Run(
+      {"XREAD", "COUNT", most, "BLOCK", block_ms, "STREAMS", stream_, cursor}, deadline + kReserve);
+  if (!answer.ok()) {
+    check_cursor_ = true;
+    return answer.status();
+  }
+  const RespValue& reply = *answer;
   std::vector<Announcement> out;
   if (reply.kind == RespKind::kNull) return out;
   // A map of one stream: its name, then its entries.

@@ -5,6 +5,7 @@
 // (redis_scripts.h says which). Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -31,7 +32,7 @@ class RedisSharedServer final : public SharedServer {
                            bool quiet, Deadline deadline) override;
   absl::StatusOr<LeaseResult> TryLease(const Digest& address, std::string_view owner,
                                        int64_t ttl_us, Deadline deadline) override;
-  absl::Status Renew(const Digest& address, int64_t token, int64_t ttl_us,
+  absl::Status Renew(const Digest& address, int64_t token, std::string_view owner, int64_t ttl_us,
                      Deadline deadline) override;
   absl::Status Release(const Digest& address, int64_t token, Deadline deadline) override;
   absl::Status CheckNewest(const Digest& address, int64_t token, Deadline deadline) override;
@@ -59,6 +60,8 @@ class RedisSharedServer final : public SharedServer {
   const Script try_lease_{kTryLeaseScript}, renew_{kRenewScript}, release_{kReleaseScript},
       put_{kPutScript}, age_{kAgeScript};
   RedisPool pool_;
+  std::atomic<bool> check_cursor_{
+      false};  // the last question of the listener failed: the server may be another one
 };
 
 }  // namespace uopd::cache

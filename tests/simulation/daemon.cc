@@ -11,8 +11,7 @@
 namespace uopd::sim {
 
 namespace {
-constexpr int64_t kRetryUs = 100 * kMs;  // TuningService::Pause
-constexpr int kLifeShift = 8;            // the event's `what` holds the life in which it was made
+constexpr int kLifeShift = 8;  // the event's `what` holds the life in which it was made
 int64_t Seconds(double s) { return static_cast<int64_t>(s * 1e6); }
 }  // namespace
 
@@ -62,7 +61,7 @@ void Daemon::Crash() {
   if (searches()) ++all_.stats.crashes_of_searches;
   all_.tier.Unwait(waiter_);
   listen_end_set_ = sending_ = false;
-  unused_ = 0;
+  not_listening_ = 0;
   subscription_.reset();
   tasks_.clear();
   searches_.clear();
@@ -108,7 +107,7 @@ void Daemon::Wake(uint32_t what, uint64_t arg) {
       Send();
       return;
     case kListen:
-      if (arg == unused_) Listen();
+      if (arg == not_listening_) Listen();
       return;
     case kListenLost:
       ListenAgain(0);
@@ -160,7 +159,14 @@ void Daemon::Wake(uint32_t what, uint64_t arg) {
     sending_ = true;
     After(0, kSend);
   }
-  if (unused_ != 0 && store_->maybe_cluster()->ListenAt() <= all_.clock.steady()) Listen();
+  if (not_listening_ == 0) return;
+  if (const cache::Deadline ask = store_->maybe_cluster()->AskAt(); ask < ask_at_) AskAt(ask);
+}
+
+void Daemon::AskAt(cache::Deadline when) {
+  ask_at_ = when;
+  not_listening_ = ++asks_;
+  all_.queue.At(SimClock::Of(when), *this, kListen | life_ << kLifeShift, not_listening_);
 }
 
 void Daemon::Send() {
@@ -226,7 +232,9 @@ void Daemon::NextRound(Task& task) {
   if (!round.ok() || round->step == cache::RoundStep::kElsewhere) {
     // TuningService::Run: first what nobody else does, then with waiting, again and again.
     ++task.turn;
-    After(task.waits ? kRetryUs : 0, kRetry, Pack(task));
+    const int64_t pause =
+        task.waits ? cache::SearchGate::PauseAfter(++task.tries).count() * kMs : 0;
+    After(pause, kRetry, Pack(task));
     task.waits = true;
     return;
   }
@@ -265,6 +273,7 @@ void Daemon::Compute(Task& task, int64_t token) {
   const Digest& address = all_.keys[task.slot].address;
   task.shared = token != 0 && all_.tier.model().IsHeld(address, all_.clock.wall_us()) &&
                 all_.tier.model().IsNewest(address, token);
+  task.away = !all_.tier.up() || all_.clock.now_us < reach_.cut_until_us;
   const double mean = search ? all_.options.search_s : all_.options.compile_s;
   After(Seconds(0.1 * mean + random_.Exponential(0.9 * mean)), kComputed, Pack(task));
   if (token == 0) return;
@@ -308,11 +317,12 @@ void Daemon::NoteFinished(const Task& task) {
     slot.life = life_;
     slot.first_us = all_.clock.now_us;
     slot.alone = !task.shared;
+    slot.away = task.away;
     return;
   }
   ++(slot.tuning ? stats.tuned_again : stats.compiled_again);
   ++(slot.tuning ? stats.why_tuned : stats.why_compiled)[static_cast<size_t>(
-      all_.why(slot, task.shared, task.computing_since_us))];
+      all_.why(slot, task.shared, task.away, task.computing_since_us))];
 }
 
 void Daemon::End(uint32_t id) {
@@ -342,13 +352,11 @@ void Daemon::Arrived(uint32_t slot) {
 
 void Daemon::Listen() {
   SharedTier& tier = all_.tier;
-  unused_ = 0;
-  const cache::Deadline use = store_->maybe_cluster()->ListenAt();
-  if (use > all_.clock.steady()) {
+  not_listening_ = 0;
+  const cache::Deadline ask = store_->maybe_cluster()->AskWanted();
+  if (ask > all_.clock.steady()) {
     cursor_.reset();
-    unused_ = ++unuses_;
-    all_.queue.At(SimClock::Of(use), *this, kListen | life_ << kLifeShift, unused_);
-    return;
+    return AskAt(ask);
   }
   if (all_.clock.now_us < reach_.cut_until_us)
     return ListenAgain(cache::Cluster::kListenWait.count() * kMs + kSecond);

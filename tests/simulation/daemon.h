@@ -43,8 +43,9 @@ struct Surroundings {
   KeyTable& keys;
   SharedTier& tier;
   Stats& stats;
-  // Why a kernel was tuned again, by a search under a lease of the server or not, since a time.
-  std::function<Again(const Slot&, bool shared, int64_t since_us)> why;
+  // Why a kernel was tuned or compiled again: under a lease of the server, or without one as it could not be reached; since
+  // a time.
+  std::function<Again(const Slot&, bool shared, bool away, int64_t since_us)> why;
   bool quiet = false;  // at the end: no more requests and faults
 };
 
@@ -81,12 +82,13 @@ class Daemon final : public Actor {
   };
   struct Task {  // a load that waits or computes
     uint32_t id = 0, slot = 0;
-    int rounds = 0;
+    int rounds = 0, tries = 0;
     bool waits = true;  // for daemons of other machines
     bool computing = false;
     uint32_t turn = 0;  // of polls and computations: events of an older one are void
     int64_t began_us = 0, token = 0, computing_since_us = 0, polling_since_us = 0;
-    bool shared = false;  // its lease is one of the server
+    // Whether its lease is one of the server, or one computes without since the server could not be reached.
+    bool shared = false, away = false;
     std::unique_ptr<cache::KeptLease> kept;
   };
 
@@ -105,6 +107,7 @@ class Daemon final : public Actor {
   void Arrived(uint32_t slot);
   void Listen();
   void ListenAgain(int64_t after_us);  // the server did not answer
+  void AskAt(cache::Deadline when);
   void Look();
   void Send();
   Task* Find(uint32_t id);
@@ -130,9 +133,10 @@ class Daemon final : public Actor {
   std::optional<uint64_t> cursor_;
   int64_t listen_until_us_ = 0;
   bool listen_end_set_ = false;
-  uint32_t unused_ =
-      0;  // while it has no use for announcements: the number of the event that ends this; 0: it has one
-  uint32_t unuses_ = 0;
+  // While it does not listen: the number of the event at which it asks for what it wants; 0: it listens.
+  uint32_t not_listening_ = 0;
+  uint32_t asks_ = 0;
+  cache::Deadline ask_at_;
   int64_t look_at_us_ = 0;
   uint32_t look_ = 0;  // the event of the next look has this number: others are void
 };

@@ -26,6 +26,7 @@ struct Slot {
   uint32_t by = 0, life = 0;
   int64_t first_us = 0;
   bool alone = false;    // without a lease of the server
+  bool away = false;     // and it could not be reached then
   bool reached = false;  // the server had it once
 };
 

@@ -117,6 +117,12 @@ std::string Details(const World& world) {
              " max ", Milliseconds(s.request.greatest()), " ms; arrivals ", s.arrival.total(),
              " max ", Milliseconds(s.arrival.greatest()), " ms\nbusy by minute (%):");
   for (const int64_t us : s.busy_us) out += Cat(" ", Fixed(Share(us, kMinute), 0));
+  if (!s.kinds.empty()) {
+    const auto worst = std::ranges::max_element(s.by_minute) - s.by_minute.begin();
+    out += Cat("\ncommands of minute ", worst, ", a second:");
+    for (size_t i = 0; i < kCommandNames.size(); ++i)
+      out += Cat(" ", kCommandNames[i], " ", s.kinds[static_cast<size_t>(worst)][i] / 60);
+  }
   return Cat(out, "\nevents ", world.events(), "\n");
 }
 

@@ -94,10 +94,10 @@ absl::StatusOr<cache::LeaseResult> ServerLink::TryLease(const Digest& address,
              [&](int64_t at_us) { return tier_.model().TryLease(address, owner, ttl_us, at_us); });
 }
 
-absl::Status ServerLink::Renew(const Digest& address, int64_t token, int64_t ttl_us,
-                               cache::Deadline deadline) {
+absl::Status ServerLink::Renew(const Digest& address, int64_t token, std::string_view owner,
+                               int64_t ttl_us, cache::Deadline deadline) {
   UOPD_ASSIGN(const bool ok, Ask(Command::kRenew, &address, 0, deadline, [&](int64_t at_us) {
-                return tier_.model().Renew(address, token, ttl_us, at_us);
+                return tier_.model().Renew(address, token, owner, ttl_us, at_us);
               }));
   return ok ? absl::OkStatus() : cache::LeaseLost();
 }

@@ -28,7 +28,7 @@ class ServerLink final : public cache::SharedServer {
                            bool quiet, cache::Deadline deadline) override;
   absl::StatusOr<cache::LeaseResult> TryLease(const Digest& address, std::string_view owner,
                                               int64_t ttl_us, cache::Deadline deadline) override;
-  absl::Status Renew(const Digest& address, int64_t token, int64_t ttl_us,
+  absl::Status Renew(const Digest& address, int64_t token, std::string_view owner, int64_t ttl_us,
                      cache::Deadline deadline) override;
   absl::Status Release(const Digest& address, int64_t token, cache::Deadline deadline) override;
   absl::Status CheckNewest(const Digest& address, int64_t token, cache::Deadline deadline) override;

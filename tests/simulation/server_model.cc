@@ -78,13 +78,14 @@ cache::LeaseResult ServerModel::TryLease(const Digest& address, std::string_view
           .expires_us = now_us + ttl_us};
 }
 
-bool ServerModel::Renew(const Digest& address, int64_t token, int64_t ttl_us, int64_t now_us) {
+bool ServerModel::Renew(const Digest& address, int64_t token, std::string_view owner,
+                        int64_t ttl_us, int64_t now_us) {
   if (options_.plant == Plant::kRenewsNothing) return true;
   Lease& lease = leases_[address];
   const bool held = lease.ends_us > now_us;
   if (!held || lease.token != token) {
     if (held || lease.newest != 0) return false;
-    lease = {.newest = token, .token = token, .owner = "renewed"};
+    lease = {.newest = token, .token = token, .owner = std::string(owner)};
   }
   lease.ends_us = now_us + LeaseTime(ttl_us);
   return true;

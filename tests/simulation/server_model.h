@@ -44,7 +44,8 @@ class ServerModel {
            int64_t now_us);
   cache::LeaseResult TryLease(const Digest& address, std::string_view owner, int64_t ttl_us,
                               int64_t now_us);
-  bool Renew(const Digest& address, int64_t token, int64_t ttl_us, int64_t now_us);
+  bool Renew(const Digest& address, int64_t token, std::string_view owner, int64_t ttl_us,
+             int64_t now_us);
   bool Release(const Digest& address, int64_t token, int64_t now_us);
   bool IsNewest(const Digest& address, int64_t token) const;
   bool IsHeld(const Digest& address, int64_t now_us) const;

@@ -31,7 +31,7 @@ TEST_F(ServerModelTest, ALeaseThatIsNotRenewedEnds) {
   EXPECT_TRUE(server_.IsHeld(one_, kNow + 19'999));
   EXPECT_EQ(server_.TryLease(one_, "b", kSecond, kNow + 19'999).holder, "a");
   EXPECT_FALSE(server_.IsHeld(one_, kNow + 20'000));
-  EXPECT_FALSE(server_.Renew(one_, lease.token, kSecond, kNow + 20'000));
+  EXPECT_FALSE(server_.Renew(one_, lease.token, "a", kSecond, kNow + 20'000));
   EXPECT_TRUE(server_.IsNewest(one_, lease.token)) << "nobody took it over";
   const auto next = server_.TryLease(one_, "b", kSecond, kNow + 20'000);
   EXPECT_GT(next.token, lease.token);
@@ -43,12 +43,12 @@ TEST_F(ServerModelTest, AServerThatLostItsKeysIsYoungAndGrantsNoOldToken) {
   EXPECT_EQ(server_.Age(kNow + 30).age_us, 30);
   server_.Empty(kNow + 100);
   EXPECT_EQ(server_.Age(kNow + 130).age_us, 30);
-  EXPECT_TRUE(server_.Renew(one_, lease.token, 60 * kSecond, kNow + 140))
+  EXPECT_TRUE(server_.Renew(one_, lease.token, "a", 60 * kSecond, kNow + 140))
       << "the owner makes it again";
-  EXPECT_FALSE(server_.TryLease(one_, "b", kSecond, kNow + 150).granted());
+  EXPECT_EQ(server_.TryLease(one_, "b", kSecond, kNow + 150).holder, "a");
   server_.Empty(kNow + 200);
   EXPECT_GT(server_.TryLease(one_, "b", kSecond, kNow + 210).token, lease.token);
-  EXPECT_FALSE(server_.Renew(one_, lease.token, kSecond, kNow + 220)) << "b was faster";
+  EXPECT_FALSE(server_.Renew(one_, lease.token, "a", kSecond, kNow + 220)) << "b was faster";
 }
 
 TEST_F(ServerModelTest, AnnouncementsAreReadOnceAndOldOnesAreDropped) {
@@ -113,8 +113,8 @@ TEST_F(ServerModelTest, ItAnswersAsRedisDoes) {
         break;
       }
       case 2:
-        ASSERT_EQ(server_.Renew(address, token.first, kLong, now),
-                  real.Renew(address, token.second, kLong, in()).ok())
+        ASSERT_EQ(server_.Renew(address, token.first, "owner", kLong, now),
+                  real.Renew(address, token.second, "owner", kLong, in()).ok())
             << i;
         break;
       case 3:

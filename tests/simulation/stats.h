@@ -32,17 +32,20 @@ inline constexpr std::array<const char*, 13> kCommandNames = {
 
 // Why a kernel was tuned or compiled again.
 enum class Again {
+  kNoServer,
+  kNoAnswer,
   kOwnerCrashed,
   kStillQueued,
-  kAlone,
   kServerLostIt,
   kEvicted,
   kTwoAtOnce,
   kOther
 };
-inline constexpr std::array<const char*, 7> kAgainNames = {"its finder crashed before it was sent",
+inline constexpr std::array<const char*, 8> kAgainNames = {"a daemon could not reach the server",
+                                                           "the answer for a lease came too late",
+                                                           "its finder crashed before it was sent",
                                                            "it waited in its finder's queue",
-                                                           "a daemon had no lease of the server",
+
                                                            "the server had lost it",
                                                            "the server had evicted it",
                                                            "two had the lease at once",
@@ -50,9 +53,10 @@ inline constexpr std::array<const char*, 7> kAgainNames = {"its finder crashed b
 
 struct Stats {
   std::array<int64_t, kCommandNames.size()> commands{};
-  std::vector<int64_t> by_minute;  // commands
-  std::vector<int64_t> busy_us;    // of the busiest thread of the server, by minute
-  int64_t bytes = 0;               // of records, both ways
+  std::vector<int64_t> by_minute;                                // commands
+  std::vector<std::array<int64_t, kCommandNames.size()>> kinds;  // the same by kind
+  std::vector<int64_t> busy_us;  // of the busiest thread of the server, by minute
+  int64_t bytes = 0;             // of records, both ways
   int64_t timeouts = 0, refused = 0;
   Histogram answer;   // of one command of a request path, with the network
   Histogram lookup;   // of lookups that asked the server
@@ -68,8 +72,9 @@ struct Stats {
   void Count(Command command, int64_t at_us) {
     ++commands[static_cast<size_t>(command)];
     const auto minute = static_cast<size_t>(at_us / kMinute);
-    if (by_minute.size() <= minute) by_minute.resize(minute + 1);
+    if (by_minute.size() <= minute) by_minute.resize(minute + 1), kinds.resize(minute + 1);
     ++by_minute[minute];
+    ++kinds[minute][static_cast<size_t>(command)];
   }
   int64_t all_commands() const {
     int64_t sum = 0;

@@ -16,8 +16,8 @@ World::World(WorldOptions options)
            .keys = keys_,
            .tier = tier_,
            .stats = stats_,
-           .why = [this](const Slot& slot, bool shared, int64_t since_us) {
-             return Why(slot, shared, since_us);
+           .why = [this](const Slot& slot, bool shared, bool away, int64_t since_us) {
+             return Why(slot, shared, away, since_us);
            }} {
   for (uint32_t id = 0; id < options_.daemons; ++id)
     daemons_.push_back(
@@ -82,8 +82,9 @@ void World::Wake(uint32_t what, uint64_t) {
   }
 }
 
-Again World::Why(const Slot& slot, bool shared, int64_t since_us) const {
-  if (!shared || slot.alone) return Again::kAlone;
+Again World::Why(const Slot& slot, bool shared, bool away, int64_t since_us) const {
+  if (!shared) return away ? Again::kNoServer : Again::kNoAnswer;
+  if (slot.alone) return slot.away ? Again::kNoServer : Again::kNoAnswer;
   if (since_us < slot.first_us) return Again::kTwoAtOnce;
   if (!slot.reached)
     return daemons_[slot.by]->life() != slot.life ? Again::kOwnerCrashed : Again::kStillQueued;

@@ -42,7 +42,7 @@ class World final : public Actor {
  private:
   enum What : uint32_t { kCrash, kCrashOwner, kCut, kStopServer, kStartServer, kMinuteEnds };
   void NextFault(What what, double per_hour);
-  Again Why(const Slot& slot, bool shared, int64_t since_us) const;
+  Again Why(const Slot& slot, bool shared, bool away, int64_t since_us) const;
 
   const WorldOptions options_;
   SimClock clock_;

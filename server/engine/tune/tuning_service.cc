@@ -306,17 +306,16 @@ void TuningService::Run(Queue& queue, Part& part) {
     });
   };
   tune_all(false);
-  for (;;) {
+  for (int tries = 1;; ++tries) {
     tune_all(true);
     if (left.empty()) return;
-    Pause(queue);
+    Pause(queue, cache::SearchGate::PauseAfter(tries));
   }
 }
 
-void TuningService::Pause(Queue& queue) {
-  constexpr std::chrono::milliseconds kPause{100};
+void TuningService::Pause(Queue& queue, std::chrono::milliseconds pause) {
   MutexLock lock(mu_);
-  lock.WaitUntil(queue.wake, std::chrono::steady_clock::now() + kPause,
+  lock.WaitUntil(queue.wake, std::chrono::steady_clock::now() + pause,
                  [&]() UOPD_REQUIRES(mu_) { return stopped(); });
 }
 

@@ -177,7 +177,7 @@ class TuningService {
   // A part that is not run any more.
   void Forget(const PartPtr& part) UOPD_REQUIRES(mu_);
   // Ends early if the service stops.
-  void Pause(Queue& queue) UOPD_EXCLUDES(mu_);
+  void Pause(Queue& queue, std::chrono::milliseconds pause) UOPD_EXCLUDES(mu_);
   bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
 
   const Options options_;

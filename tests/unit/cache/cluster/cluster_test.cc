@@ -271,7 +271,8 @@ TEST_F(ListenerTest, AQuietClusterIsHeardAtOnceAndABusyOneGathers) {
 
 TEST_F(ListenerTest, WhatWasAskedForIsAlwaysFetchedAndTheRestWithinBounds) {
   EXPECT_EQ(cluster_.Get(KeyOf(9999)).outcome, GetOutcome::kMiss);  // now it has a use for "env"
-  PutAndHear(0, Cluster::kSpareAtOnce);
+  EXPECT_EQ(PutAndHear(0, Cluster::kSpareAtOnce - Cluster::kSpareQuiet), std::chrono::seconds(0));
+  EXPECT_EQ(PutAndHear(0, Cluster::kSpareQuiet), Cluster::kGather);
   EXPECT_EQ(cluster_.stats().fetched, Cluster::kSpareAtOnce);
   PutAndHear(1000, 10);
   EXPECT_EQ(cluster_.stats().fetched, Cluster::kSpareAtOnce);
@@ -293,36 +294,53 @@ TEST_F(ListenerTest, WhatWasAskedForIsAlwaysFetchedAndTheRestWithinBounds) {
   EXPECT_EQ(rows_.size(), 5u);
 }
 
-TEST_F(ListenerTest, ListensWhileItMayHaveAUseForAnnouncements) {
-  EXPECT_EQ(cluster_.ListenAt(), now_);
+TEST_F(ListenerTest, AsksForWhatIsWantedWhileItDoesNotListen) {
+  using std::chrono::seconds;
+  EXPECT_EQ(cluster_.AskWanted(), now_) << "listen";
   EXPECT_EQ(cluster_.Get(KeyOf(1)).outcome, GetOutcome::kMiss);
+  EXPECT_EQ(cluster_.AskWanted(), now_) << "its announcement will come";
   PutAndHear(1, Cluster::kSpareAtOnce + 2);  // the first of them is the one that was asked for
   EXPECT_EQ(rows_.size(), static_cast<size_t>(Cluster::kSpareAtOnce) + 1);
   const Deadline again = now_ + Cluster::kSpareAgain * Cluster::kSpareEvery;
-  EXPECT_EQ(cluster_.ListenAt(), again);
-  // Asked for in vain: until another daemon puts it, this one does, or ten to twenty minutes are over.
+  EXPECT_EQ(cluster_.AskAt(), again);
+  EXPECT_EQ(cluster_.AskWanted(), again);
   EXPECT_EQ(cluster_.Get(KeyOf(2001)).outcome, GetOutcome::kMiss);
   EXPECT_EQ(cluster_.Get(KeyOf(2002)).outcome, GetOutcome::kMiss);
-  EXPECT_EQ(cluster_.ListenAt(), now_);
-  PutAndHear(2001, 1);
-  EXPECT_EQ(rows_.back(), "graph 2001");
-  EXPECT_EQ(cluster_.ListenAt(), now_);
+  EXPECT_EQ(cluster_.AskAt(), now_ + seconds(1));
+  EXPECT_EQ(cluster_.AskWanted(), now_ + seconds(1));
+  const int before = state_->Calls();
+  for (const int pause : {1, 2, 4, 8}) {
+    now_ = cluster_.AskAt();
+    EXPECT_EQ(cluster_.AskWanted(), now_ + seconds(pause));
+  }
+  EXPECT_EQ(state_->Calls(), before + 8);
+  // Another daemon puts one of them, and this one the other. Nobody tells it.
+  other_.Put(std::make_shared<const Row>(MakeRow(KeyOf(2001), "v", 1, 1, 0)), nullptr);
+  EXPECT_EQ(other_.SendOne(), Cluster::Sent::kSettled);
   cluster_.Put(std::make_shared<const Row>(MakeRow(KeyOf(2002), "v", 1, 1, 0)), nullptr);
-  EXPECT_EQ(cluster_.ListenAt(), again);
+  now_ = cluster_.AskAt();
+  EXPECT_EQ(cluster_.AskWanted(), again);
+  EXPECT_EQ(rows_.back(), "graph 2001");
   now_ = again;
-  EXPECT_EQ(cluster_.ListenAt(), now_);
-  EXPECT_EQ(PutAndHear(3000, Cluster::kSpareAgain), std::chrono::seconds(0));
-  EXPECT_EQ(PutAndHear(3500, 1), Cluster::kGather) << "a busy cluster";
-  EXPECT_GT(cluster_.ListenAt(), now_);
-  EXPECT_EQ(cluster_.Get(KeyOf(5000)).outcome, GetOutcome::kMiss);
-  EXPECT_EQ(cluster_.ListenAt(), now_);
-  PutAndHear(6000, Cluster::kSpareAtOnce);
-  now_ += Wanted::kFor;
-  EXPECT_EQ(cluster_.ListenAt(), now_);
-  PutAndHear(7000, Cluster::kSpareAtOnce);
-  now_ += Wanted::kFor;
-  PutAndHear(8000, Cluster::kSpareAtOnce);
-  EXPECT_GT(cluster_.ListenAt(), now_) << "nobody waits for it any more";
+  EXPECT_EQ(cluster_.AskWanted(), now_) << "listen";
+  EXPECT_EQ(PutAndHear(3000, Cluster::kSpareAgain), Cluster::kGather) << "a busy cluster";
+  EXPECT_EQ(cluster_.AskWanted(), now_);
+  PutAndHear(3500, 1);
+  EXPECT_EQ(cluster_.AskWanted(), now_ + Cluster::kSpareAgain * Cluster::kSpareEvery);
+}
+
+TEST(WantedTest, IsForgottenAfterTenMinutes) {
+  Wanted wanted;
+  const Deadline begin{std::chrono::seconds(50)};
+  const Digest one = HashBytes("one"), two = HashBytes("two");
+  wanted.Add(one, begin);
+  wanted.Add(two, begin + std::chrono::minutes(1));
+  EXPECT_EQ(wanted.NextOr(Deadline::max()), begin + Wanted::kFirstPause);
+  EXPECT_TRUE(wanted.TakeDue(begin).empty());
+  EXPECT_EQ(wanted.TakeDue(begin + Wanted::kFor).size(), 2u);
+  EXPECT_EQ(wanted.TakeDue(begin + 2 * Wanted::kFor).size(), 0u) << "both are too old";
+  EXPECT_FALSE(wanted.Remove(two));
+  EXPECT_EQ(wanted.NextOr(begin), begin);
 }
 
 // A server that is slow is not asked for what nobody needs.

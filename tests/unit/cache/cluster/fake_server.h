@@ -74,7 +74,8 @@ class FakeServer final : public SharedServer {
     UOPD_TRY(Check());
     return state_->leases.TryLease(address, owner, ttl_us);
   }
-  absl::Status Renew(const Digest& address, int64_t token, int64_t ttl_us, Deadline) override {
+  absl::Status Renew(const Digest& address, int64_t token, std::string_view, int64_t ttl_us,
+                     Deadline) override {
     UOPD_TRY(Check());
     return state_->leases.Renew(address, token, ttl_us);
   }

@@ -79,8 +79,8 @@ TEST_P(RedisSharedServerTest, OneOwnerAtATime) {
   EXPECT_EQ(busy->holder, "a");
   EXPECT_TRUE(*b.IsHeld(one_, In()));
   EXPECT_FALSE(*b.IsHeld(two_, In()));
-  EXPECT_TRUE(absl::IsAborted(b.Renew(one_, lease->token + 1, kLeaseUs, In())));
-  EXPECT_TRUE(a.Renew(one_, lease->token, kLeaseUs, In()).ok());
+  EXPECT_TRUE(absl::IsAborted(b.Renew(one_, lease->token + 1, "b", kLeaseUs, In())));
+  EXPECT_TRUE(a.Renew(one_, lease->token, "a", kLeaseUs, In()).ok());
   EXPECT_TRUE(a.CheckNewest(one_, lease->token, In()).ok());
   EXPECT_TRUE(a.Release(one_, lease->token, In()).ok());
   EXPECT_TRUE(a.CheckNewest(one_, lease->token, In()).ok()) << "the token stays the newest";
@@ -88,7 +88,7 @@ TEST_P(RedisSharedServerTest, OneOwnerAtATime) {
   ASSERT_TRUE(next->granted());
   EXPECT_GT(next->token, lease->token);
   EXPECT_TRUE(absl::IsAborted(a.CheckNewest(one_, lease->token, In())));
-  EXPECT_TRUE(absl::IsAborted(a.Renew(one_, lease->token, kLeaseUs, In())));
+  EXPECT_TRUE(absl::IsAborted(a.Renew(one_, lease->token, "a", kLeaseUs, In())));
   EXPECT_TRUE(absl::IsAborted(a.Release(one_, lease->token, In())));
   EXPECT_TRUE(*a.IsHeld(one_, In())) << "the lease of b";
 }
@@ -99,7 +99,7 @@ TEST_P(RedisSharedServerTest, ALeaseThatIsNotRenewedEnds) {
   ASSERT_TRUE(lease->granted());
   const Deadline deadline = In();
   while (*server.IsHeld(one_, In()) && steady_clock::now() < deadline) std::this_thread::yield();
-  EXPECT_TRUE(absl::IsAborted(server.Renew(one_, lease->token, kLeaseUs, In())));
+  EXPECT_TRUE(absl::IsAborted(server.Renew(one_, lease->token, "a", kLeaseUs, In())));
   EXPECT_TRUE(server.CheckNewest(one_, lease->token, In()).ok()) << "nobody took it over";
   EXPECT_TRUE(server.TryLease(one_, "b", kLeaseUs, In())->granted());
 }
@@ -160,11 +160,14 @@ TEST_P(RedisSharedServerTest, TheOwnerMakesItsLeaseAgainOnAServerThatLostIt) {
   const auto lease = server.TryLease(one_, "a", 60 * kLeaseUs, In());
   ASSERT_TRUE(lease->granted());
   Raw({"FLUSHALL"});
-  EXPECT_TRUE(server.Renew(one_, lease->token, 60 * kLeaseUs, In()).ok());
-  EXPECT_EQ(server.TryLease(one_, "b", kLeaseUs, In())->outcome, LeaseOutcome::kBusy);
+  EXPECT_TRUE(server.Renew(one_, lease->token, "a", 60 * kLeaseUs, In()).ok());
+  const auto busy = server.TryLease(one_, "b", kLeaseUs, In());
+  EXPECT_EQ(busy->outcome, LeaseOutcome::kBusy);
+  EXPECT_EQ(busy->holder, "a");
   Raw({"FLUSHALL"});
   ASSERT_TRUE(server.TryLease(one_, "b", kLeaseUs, In())->granted());
-  EXPECT_TRUE(absl::IsAborted(server.Renew(one_, lease->token, kLeaseUs, In()))) << "b was faster";
+  EXPECT_TRUE(absl::IsAborted(server.Renew(one_, lease->token, "a", kLeaseUs, In())))
+      << "b was faster";
 }
 
 TEST_P(RedisSharedServerTest, ManyThreadsGetOneLeaseEach) {
@@ -205,6 +208,25 @@ TEST_P(RedisSharedServerTest, PutsAreAnnounced) {
   later.join();
   std::string late;
   EXPECT_TRUE(listener.Listen(late, In(60))->empty()) << "an empty cursor is the end of the stream";
+}
+
+TEST_P(RedisSharedServerTest, AListenerHearsANewServerWhoseClockIsBehind) {
+  RedisSharedServer listener(Options());
+  std::string cursor;
+  const auto add = [&](std::string_view number, const Announcement& what) {
+    Raw({"XADD", "uopd:1:puts", number, "address", what.address.view(), "store", what.store,
+         "environment", what.environment.view()});
+  };
+  add("2000-9", Of(one_));
+  EXPECT_TRUE(listener.Listen(cursor, In(20))->empty());
+  add("2000-10", Of(two_));
+  EXPECT_EQ(*listener.Listen(cursor, In()), std::vector<Announcement>{Of(two_)});
+  ASSERT_TRUE(redis_->Restart().ok());
+  EXPECT_FALSE(listener.Listen(cursor, In(20)).ok()) << "its connection ended";
+  add("1000-0", Of(one_));
+  EXPECT_EQ(*listener.Listen(cursor, In()), std::vector<Announcement>{Of(one_)});
+  add("1000-1", Of(two_));
+  EXPECT_EQ(*listener.Listen(cursor, In()), std::vector<Announcement>{Of(two_)});
 }
 
 TEST_P(RedisSharedServerTest, ForeignKeysAreAnswersOfAnotherKind) {
