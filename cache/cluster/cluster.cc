@@ -2,6 +2,7 @@
 #include "cache/cluster/cluster.h"
 
 #include <algorithm>
+#include <random>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -22,6 +23,8 @@ constexpr int kMaxTries = 5;
 
 Cluster::Cluster(std::unique_ptr<SharedServer> server, ClusterOptions options)
     : options_(std::move(options)),
+      spare_again_(options_.spare_again > 0 ? options_.spare_again
+                                            : 48 + static_cast<int>(std::random_device()() % 48)),
       server_(std::make_shared<GuardedServer>(std::move(server), options_.breaker, options_.now,
                                               options_.on_change)) {
   if (options_.threads) sender_ = std::thread([this] { SendLoop(); });
@@ -84,10 +87,7 @@ Cluster::Found Cluster::Get(const Key& key) {
 Cluster::Found Cluster::Fetch(const Digest& address, Deadline deadline) {
   const Deadline begin = options_.steady();
   const absl::StatusOr<std::optional<std::string>> bytes = server_->Get(address, deadline);
-  if (const Deadline now = options_.steady(); now - begin >= options_.budget) {
-    const MutexLock lock(mu_);
-    spare_.Drain(kSlowCosts, now);
-  }
+  NoteAnswer(begin);
   if (!bytes.ok()) return {.outcome = GetOutcome::kUnavailable};
   if (!bytes->has_value()) return {.outcome = GetOutcome::kMiss};
   RecordResult record = ReadRecord(**bytes, address, options_.trusted, options_.max_record_bytes);
@@ -106,6 +106,16 @@ absl::StatusOr<int64_t> Cluster::SettledUs() {
   UOPD_ASSIGN(const KeysAge keys, server_->AskKeysAge(options_.steady() + options_.budget));
   if (!server_->reachable()) return absl::UnavailableError("The shared tier does not answer.");
   return std::min(keys.age_us, server_->UnchangedUs());
+}
+
+void Cluster::NoteAnswer(Deadline begin) {
+  const Deadline now = options_.steady();
+  if (now - begin < options_.budget) return;
+  const int64_t costs =
+      std::min<int64_t>(kSpareAtOnce, kSlowCosts * ((now - begin) / options_.budget));
+  const MutexLock lock(mu_);
+  spare_.Drain(static_cast<int>(costs), now);
+  if (now < spare_.ReadyAt(1)) spare_used_up_ = true;
 }
 
 void Cluster::Follow(const std::string& environment) {
@@ -129,7 +139,7 @@ Cluster::Use Cluster::UseOf(const Announcement& announcement) {
 Deadline Cluster::WhenToAsk() {
   const Deadline now = options_.steady();
   if (!spare_used_up_) return now;
-  const Deadline ready = spare_.ReadyAt(kSpareAgain);
+  const Deadline ready = spare_.ReadyAt(spare_again_);
   if (ready > now) return wanted_.NextOr(ready);
   spare_used_up_ = false;
   return now;
@@ -205,9 +215,12 @@ absl::Status Cluster::Send(const Row& row) {
     if (sent_.size() >= kMaxSent) sent_.clear();  // their announcements cost a lookup each
     sent_.insert(address);
   }
+  const std::string record = WriteRecord(row, options_.sign);
+  const Deadline begin = options_.steady();
   const absl::StatusOr<bool> put = server_->Put(
-      {.address = address, .store = row.store, .environment = HashBytes(row.environment)},
-      WriteRecord(row, options_.sign), row.fence, /*quiet=*/false, SendDeadline());
+      {.address = address, .store = row.store, .environment = HashBytes(row.environment)}, record,
+      row.fence, /*quiet=*/false, SendDeadline());
+  NoteAnswer(begin);
   if (!put.ok() || !*put) {  // nothing was announced
     const MutexLock lock(mu_);
     sent_.erase(address);
@@ -258,6 +271,7 @@ Cluster::Sent Cluster::SendOne() {
   }
   // At the end one failure is enough: the next row would wait as long, and this daemon's own tiers have it.
   const absl::Status status = given_up_.ok() ? Send(*row) : given_up_;
+  not_taken_ = status.ok() ? 0 : not_taken_ + 1;
   if (!status.ok()) SettleAll(status);  // whoever waits goes on without the server
   Settled settled;
   bool leaves = false;
@@ -293,7 +307,7 @@ void Cluster::SendLoop() {
     if (sent == Sent::kNothing) return;  // and there will be nothing more
     if (sent == Sent::kSettled) continue;
     MutexLock lock(mu_);
-    lock.WaitUntil(changed_, SteadyNow() + kSendPause,
+    lock.WaitUntil(changed_, SteadyNow() + SendPause(),
                    [this]() UOPD_REQUIRES(mu_) { return stop_; });
   }
 }

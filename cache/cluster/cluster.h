@@ -15,6 +15,7 @@
 // Nothing is taken without a signature of a trusted key (record.h). Thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -42,6 +43,9 @@ struct ClusterOptions {
   size_t max_record_bytes = size_t{256} << 20;
   size_t queue_bytes = size_t{64} << 20;
   BreakerOptions breaker;
+  // How many spare records a daemon has when it listens again (Cluster); it differs between daemons, so that not all of them
+  // do so at once. 0: drawn at random from 48 to 95.
+  int spare_again = 0;
   NowFn now = WallClockUs;
   SteadyFn steady = SteadyNow;  // of the deadlines
   // False: no thread is started; the owner calls SendOne and Hear.
@@ -75,9 +79,12 @@ class Cluster {
   bool coordinates() const { return server_->coordinates(); }
   // For a refill of the server (refill.h), which waits for the server as long as a put does.
   bool can_sign() const { return options_.sign.can_sign(); }
+  Deadline Now() const { return options_.steady(); }
   Deadline SendDeadline() const { return options_.steady() + options_.send_budget; }
   absl::Status SendQuietly(const Row& row);
   void CountRefilled(int64_t rows);  // at the end of a pass
+  // Notes that an answer took since `begin`, or did not come.
+  void NoteAnswer(Deadline begin) UOPD_EXCLUDES(mu_);
   // For how many microseconds the server has not answered; 0: it answers.
   int64_t AwayUs() const { return server_->reachable() ? 0 : server_->UnchangedUs(); }
   // This daemon takes each record of the environment of which it hears. (A lookup says that it may have a use for them.)
@@ -94,9 +101,13 @@ class Cluster {
   enum class Sent {
     kNothing,   // nothing waits
     kSettled,   // the first row that waited left the queue
-    kNotTaken,  // it stays: try again after kSendPause
+    kNotTaken,  // it stays: try again after SendPause
   };
-  static constexpr std::chrono::milliseconds kSendPause{100};
+  static constexpr std::chrono::milliseconds kSendPause{
+      100};  // at first; then twice as long each time, up to 16 times
+  std::chrono::milliseconds SendPause() const {
+    return kSendPause * (1 << std::clamp(not_taken_ - 1, 0, 4));
+  }
   Sent SendOne() UOPD_EXCLUDES(mu_);
   // Fetches what was announced, as far as this daemon has a use for it. Returns when the listener may ask again.
   Deadline Hear(const std::vector<Announcement>& announced) UOPD_EXCLUDES(mu_);
@@ -110,9 +121,10 @@ class Cluster {
   static constexpr int kAnswersAtOnce = 256;
   static constexpr std::chrono::seconds kGather{1};
   // Records that this daemon asked for in vain are always fetched; of the others so many, and then one in kSpareEvery.
-  // When none is left, the listener does not listen for them until there are kSpareAgain. An answer that takes the whole
-  // budget says that the server has much to do; it costs kSlowCosts of them.
-  static constexpr int kSpareAtOnce = 512, kSpareQuiet = 128, kSpareAgain = 64, kSlowCosts = 16;
+  // When none is left, the listener does not listen for them until there are ClusterOptions::spare_again. An answer that
+  // takes the whole budget of a lookup says that the server has much to do; it costs kSlowCosts of them, and one that takes n
+  // budgets n times as much.
+  static constexpr int kSpareAtOnce = 512, kSpareQuiet = 128, kSlowCosts = 16;
   static constexpr std::chrono::seconds kSpareEvery{10};
   // One question of the listener lasts so long; after one that fails it waits, so that a server that is gone does not
   // cost a core.
@@ -145,10 +157,12 @@ class Cluster {
   bool Take(const Digest& address, Deadline deadline) UOPD_EXCLUDES(mu_);
 
   const ClusterOptions options_;
+  const int spare_again_;
   const std::shared_ptr<GuardedServer> server_;
   ClusterStats stats_;
   std::function<void(std::shared_ptr<const Row>)> on_row_;
   std::function<void()> on_lost_;
+  int not_taken_ = 0;  // one after the other. Of the sender only
   absl::Status
       given_up_;  // at the end: the failure after which the rest of the queue is dropped. Of the sender only
 

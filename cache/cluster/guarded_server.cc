@@ -64,6 +64,10 @@ absl::StatusOr<bool> GuardedServer::Has(const Digest& address, Deadline deadline
   return Run([&] { return server_->Has(address, deadline); });
 }
 
+absl::StatusOr<bool> GuardedServer::HasAll(std::span<const Digest> addresses, Deadline deadline) {
+  return Run([&] { return server_->HasAll(addresses, deadline); });
+}
+
 absl::StatusOr<bool> GuardedServer::Put(const Announcement& what, std::string_view record,
                                         int64_t fence, bool quiet, Deadline deadline) {
   return Run([&] { return server_->Put(what, record, fence, quiet, deadline); });

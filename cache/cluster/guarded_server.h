@@ -30,6 +30,7 @@ class GuardedServer final : public SharedServer {
   bool coordinates() const override { return server_->coordinates(); }
   absl::StatusOr<std::optional<std::string>> Get(const Digest& address, Deadline deadline) override;
   absl::StatusOr<bool> Has(const Digest& address, Deadline deadline) override;
+  absl::StatusOr<bool> HasAll(std::span<const Digest> addresses, Deadline deadline) override;
   absl::StatusOr<bool> Put(const Announcement& what, std::string_view record, int64_t fence,
                            bool quiet, Deadline deadline) override;
   absl::StatusOr<LeaseResult> TryLease(const Digest& address, std::string_view owner,

@@ -2,22 +2,28 @@
 #include "cache/cluster/refill.h"
 
 #include <algorithm>
+#include <random>
 #include <utility>
 
 #include "core/base/status.h"
+#include "core/base/text.h"
 
 namespace uopd::cache {
 namespace {
 
 constexpr int64_t kPage = 256;
 
-Digest LeaseAddress() { return HashBytes("refill of the shared tier"); }
+Digest LeaseOf(int slot) {
+  if (slot < 0) slot = static_cast<int>(std::random_device()() % Refill::kSlots);
+  return HashBytes(Cat("refill of the shared tier ", slot));
+}
 
 }  // namespace
 
 Refill::Refill(Cluster& cluster, const RefillOptions& options, Select select, Read read)
     : cluster_(cluster),
       options_(options),
+      lease_(LeaseOf(options.slot)),
       select_(std::move(select)),
       read_(std::move(read)),
       pause_(options.look) {
@@ -39,7 +45,9 @@ bool Refill::stopped() {
 }
 
 std::chrono::milliseconds Refill::Look() {
+  const Deadline begin = cluster_.Now();
   const absl::StatusOr<KeysAge> keys = cluster_.server()->AskKeysAge(cluster_.SendDeadline());
+  cluster_.NoteAnswer(begin);
   if (keys.ok()) {
     if (!filled_ && keys->age_us >= options_.young_us) filled_ = keys->born_us;
     if (filled_ != keys->born_us && Pass().ok()) filled_ = keys->born_us;
@@ -81,31 +89,47 @@ absl::StatusOr<bool> Refill::SendMissing(const EntryInfo& entry) {
   return true;
 }
 
+absl::Status Refill::SendMissingOf(std::span<const EntryInfo> entries, int64_t& sent,
+                                   int64_t& bytes) {
+  std::vector<Digest> addresses;
+  for (const EntryInfo& entry : entries) addresses.push_back(entry.address);
+  UOPD_ASSIGN(const bool all, cluster_.server()->HasAll(addresses, cluster_.SendDeadline()));
+  if (all) return absl::OkStatus();
+  for (const EntryInfo& entry : entries) {
+    if (stopped()) return absl::CancelledError("The daemon ends.");
+    UOPD_ASSIGN(const bool missing, SendMissing(entry));
+    if (missing) ++sent, bytes += entry.bytes;
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<int64_t> Refill::Pass() {
   GuardedServer& server = *cluster_.server();
   int64_t token = 0;  // of the lease; 0: the server grants none
   if (server.coordinates()) {
-    UOPD_ASSIGN(
-        const LeaseResult lease,
-        server.TryLease(LeaseAddress(), "refill", options_.lease_us, cluster_.SendDeadline()));
+    UOPD_ASSIGN(const LeaseResult lease,
+                server.TryLease(lease_, "refill", options_.lease_us, cluster_.SendDeadline()));
     if (!lease.granted()) return absl::UnavailableError("Another daemon fills the shared tier.");
     token = lease.token;
   }
   const auto renew = [&] {
-    return token == 0 ? absl::OkStatus()
-                      : server.Renew(LeaseAddress(), token, "refill", options_.lease_us,
-                                     cluster_.SendDeadline());
+    return token == 0
+               ? absl::OkStatus()
+               : server.Renew(lease_, token, "refill", options_.lease_us, cluster_.SendDeadline());
   };
   const auto fill = [&]() -> absl::StatusOr<int64_t> {
     EntryQuery query{.order = EntryOrder::kLastUsed, .limit = kPage};
     int64_t sent = 0, rows = 0, bytes = 0;
     while (rows < options_.max_rows && bytes < options_.max_bytes) {
       UOPD_ASSIGN(const std::vector<EntryInfo> page, select_(query));
-      for (const EntryInfo& entry : page) {
+      std::vector<EntryInfo> entries = page;
+      std::erase_if(entries, [](const EntryInfo& entry) {
+        return entry.store == kUnprovenStore || entry.store == kTuneStore;
+      });
+      for (size_t at = 0; at < entries.size(); at += kRowsAtOnce) {
         if (stopped()) return absl::CancelledError("The daemon ends.");
-        if (entry.store == kUnprovenStore || entry.store == kTuneStore) continue;
-        UOPD_ASSIGN(const bool missing, SendMissing(entry));
-        if (missing) ++sent, bytes += entry.bytes;
+        const size_t n = std::min(kRowsAtOnce, entries.size() - at);
+        UOPD_TRY(SendMissingOf(std::span(entries).subspan(at, n), sent, bytes));
       }
       rows += static_cast<int64_t>(page.size());
       if (static_cast<int64_t>(page.size()) < kPage) break;
@@ -115,7 +139,7 @@ absl::StatusOr<int64_t> Refill::Pass() {
     return sent;
   };
   absl::StatusOr<int64_t> sent = fill();
-  if (token != 0) server.Release(LeaseAddress(), token, cluster_.SendDeadline()).IgnoreError();
+  if (token != 0) server.Release(lease_, token, cluster_.SendDeadline()).IgnoreError();
   if (sent.ok()) cluster_.CountRefilled(*sent);
   return sent;
 }

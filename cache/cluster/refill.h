@@ -3,13 +3,14 @@
 //
 // A server that was restarted, emptied or replaced has no records, but the daemons have them on their disks. Each daemon
 // notices by the time at which the server got its keys, and sends what is missing, the entries that were used last first. A
-// lease lets one daemon do so at a time, so that most of them find that everything is there. Where the server grants no leases
+// lease lets few daemons do so at a time (kSlots), so that most of them find that everything is there. Where the server grants no leases
 // they all do so at once, and each sends what it finds missing. Nothing is announced.
 #pragma once
 #include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <optional>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct RefillOptions {
   int64_t max_rows = 20'000;
   int64_t max_bytes = int64_t{1} << 30;
   int64_t lease_us = 30'000'000;
+  int slot = -1;       // whose lease this daemon needs: 0 to kSlots - 1; -1: drawn at random
   bool thread = true;  // false: the owner calls Look
 };
 
@@ -46,6 +48,10 @@ class Refill {
   // twice the one before while all is well or another daemon fills the server, up to kMostPauses * look; otherwise `look`.
   std::chrono::milliseconds Look() UOPD_EXCLUDES(mu_);
   static constexpr int kMostPauses = 8;
+  // So many daemons fill the server at once. A pass asks one question after the other, for so many rows each, so four passes
+  // keep it busy for about a third.
+  static constexpr int kSlots = 4;
+  static constexpr size_t kRowsAtOnce = 32;
   // The server may be another one: looks after `look`, and then as at first. From any thread.
   void LookSoon() UOPD_EXCLUDES(mu_);
 
@@ -53,12 +59,16 @@ class Refill {
   void Loop() UOPD_EXCLUDES(mu_);
   // The number of rows that were sent. An error: the pass is to be repeated.
   absl::StatusOr<int64_t> Pass() UOPD_EXCLUDES(mu_);
+  // Sends those that are missing, and adds to the sums.
+  absl::Status SendMissingOf(std::span<const EntryInfo> entries, int64_t& sent, int64_t& bytes)
+      UOPD_EXCLUDES(mu_);
   // Whether the row was missing and could be sent.
   absl::StatusOr<bool> SendMissing(const EntryInfo& entry);
   bool stopped() UOPD_EXCLUDES(mu_);
 
   Cluster& cluster_;
   const RefillOptions options_;
+  const Digest lease_;  // its address
   const Select select_;
   const Read read_;
   std::optional<int64_t>

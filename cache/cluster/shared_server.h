@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,6 +45,14 @@ class SharedServer {
   virtual absl::StatusOr<std::optional<std::string>> Get(const Digest& address,
                                                          Deadline deadline) = 0;
   virtual absl::StatusOr<bool> Has(const Digest& address, Deadline deadline) = 0;
+  // Whether all of the records are there.
+  virtual absl::StatusOr<bool> HasAll(std::span<const Digest> addresses, Deadline deadline) {
+    for (const Digest& address : addresses) {
+      const absl::StatusOr<bool> has = Has(address, deadline);
+      if (!has.ok() || !*has) return has;
+    }
+    return true;
+  }
   // Stores the record, and announces it unless `quiet`. False: there is one with a greater fence, which stays.
   virtual absl::StatusOr<bool> Put(const Announcement& what, std::string_view record, int64_t fence,
                                    bool quiet, Deadline deadline) = 0;

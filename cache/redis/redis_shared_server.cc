@@ -126,6 +126,17 @@ absl::StatusOr<bool> RedisSharedServer::Has(const Digest& address, Deadline dead
   return reply.integer == 1;
 }
 
+absl::StatusOr<bool> RedisSharedServer::HasAll(std::span<const Digest> addresses,
+                                               Deadline deadline) {
+  if (addresses.empty()) return true;
+  std::vector<std::string> keys;
+  for (const Digest& address : addresses) keys.push_back(KeyOf(address, "row"));
+  Words words = {"EXISTS"};
+  words.insert(words.end(), keys.begin(), keys.end());
+  UOPD_ASSIGN(const RespValue reply, Run(words, deadline));
+  return reply.integer == static_cast<int64_t>(keys.size());
+}
+
 absl::StatusOr<bool> RedisSharedServer::Put(const Announcement& what, std::string_view record,
                                             int64_t fence, bool quiet, Deadline deadline) {
   UOPD_ASSIGN(const RespValue put,

@@ -31,6 +31,7 @@ void Daemon::Start() {
   options.now = wall;
   options.steady = steady;
   options.threads = false;
+  options.spare_again = 48 + static_cast<int>(random_.Below(48));
   auto cluster =
       std::make_unique<cache::Cluster>(std::make_unique<ServerLink>(all_.tier, reach_), options);
   auto leases = std::make_unique<cache::ClusterLeases>(cluster->server(),
@@ -40,6 +41,7 @@ void Daemon::Start() {
   tiers.push_back(std::make_unique<SimTier>(all_.keys, disk_));
   cache::RefillOptions refill = all_.options.refill;
   refill.thread = false;
+  refill.slot = static_cast<int>(id_ % cache::Refill::kSlots);
   store_ = std::make_unique<cache::Store>(std::make_unique<cache::StatsTable>(), std::move(tiers),
                                           std::move(leases), wall, std::move(cluster), refill);
   subscription_.emplace(store_->arrivals(), [this](const cache::Row& row) {
@@ -173,7 +175,8 @@ void Daemon::Send() {
   const cache::Cluster::Sent sent = store_->maybe_cluster()->SendOne();
   if (sent == cache::Cluster::Sent::kNothing) return;
   sending_ = true;
-  After(sent == cache::Cluster::Sent::kSettled ? 0 : cache::Cluster::kSendPause.count() * kMs,
+  After(sent == cache::Cluster::Sent::kSettled ? 0
+                                               : store_->maybe_cluster()->SendPause().count() * kMs,
         kSend);
 }
 

@@ -42,6 +42,7 @@ int main(int argc, char** argv) {
   options.daemon.cluster.sign = *seal;
   options.daemon.cluster.trusted = {*seal};
   options.duration_us = static_cast<int64_t>(number("minutes", 60) * kMinute);
+  options.ramp_us = static_cast<int64_t>(number("ramp", 0) * kMinute);
   options.seed = static_cast<uint64_t>(number("seed", 1));
   options.environments = static_cast<uint32_t>(number("environments", options.environments));
   options.crashes_per_hour = number("crashes", options.crashes_per_hour);
@@ -52,6 +53,14 @@ int main(int argc, char** argv) {
   options.daemon.zipf = number("zipf", options.daemon.zipf);
   options.tier.shards = static_cast<int>(number("shards", options.tier.shards));
   options.tier.server.max_bytes = static_cast<int64_t>(number("server-mb", 0) * (1 << 20));
+  if (number("progress", 0) != 0) {
+    options.on_minute = [](const Stats& s) {
+      std::fprintf(stderr, "minute %zu: %lld commands, busy %lld %%, %lld tunings, %lld again\n",
+                   s.busy_us.size(), static_cast<long long>(s.by_minute.back()),
+                   static_cast<long long>(100 * s.busy_us.back() / kMinute),
+                   static_cast<long long>(s.tunings), static_cast<long long>(s.tuned_again));
+    };
+  }
   const std::string list = given.contains("daemons") ? given["daemons"] : "1000";
   given.erase("daemons");
   const std::string csv = given["csv"];

@@ -67,6 +67,17 @@ absl::StatusOr<bool> ServerLink::Has(const Digest& address, cache::Deadline dead
              [&](int64_t) { return tier_.model().Has(address); });
 }
 
+// Of several shards each is asked in truth; here the shard of the first address does all the work.
+absl::StatusOr<bool> ServerLink::HasAll(std::span<const Digest> addresses,
+                                        cache::Deadline deadline) {
+  if (addresses.empty()) return true;
+  return Ask(Command::kHasAll, &addresses.front(), static_cast<int64_t>(addresses.size()), deadline,
+             [&](int64_t) {
+               return std::ranges::all_of(
+                   addresses, [&](const Digest& one) { return tier_.model().Has(one); });
+             });
+}
+
 absl::StatusOr<bool> ServerLink::Put(const cache::Announcement& what, std::string_view record,
                                      int64_t fence, bool quiet, cache::Deadline deadline) {
   const int64_t bytes = BytesOf(what.store);

@@ -24,6 +24,7 @@ class ServerLink final : public cache::SharedServer {
   absl::StatusOr<std::optional<std::string>> Get(const Digest& address,
                                                  cache::Deadline deadline) override;
   absl::StatusOr<bool> Has(const Digest& address, cache::Deadline deadline) override;
+  absl::StatusOr<bool> HasAll(std::span<const Digest> addresses, cache::Deadline deadline) override;
   absl::StatusOr<bool> Put(const cache::Announcement& what, std::string_view record, int64_t fence,
                            bool quiet, cache::Deadline deadline) override;
   absl::StatusOr<cache::LeaseResult> TryLease(const Digest& address, std::string_view owner,

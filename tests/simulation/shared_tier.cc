@@ -32,6 +32,8 @@ int64_t SharedTier::Cost(Command command, int64_t bytes) const {
       return costs.wake_us;
     case Command::kConnect:
       return costs.connect_us;
+    case Command::kHasAll:  // of so many keys
+      return costs.simple_us + bytes / 2;
     default:
       return costs.simple_us + bytes / costs.bytes_per_us;
   }

@@ -24,11 +24,12 @@ enum class Command {
   kAge,
   kListen,
   kWake,
-  kConnect
+  kConnect,
+  kHasAll
 };
-inline constexpr std::array<const char*, 13> kCommandNames = {
-    "get",    "has",  "put", "announce", "lease", "renew",  "release",
-    "newest", "held", "age", "listen",   "wake",  "connect"};
+inline constexpr std::array<const char*, 14> kCommandNames = {
+    "get",    "has",  "put", "announce", "lease", "renew",   "release",
+    "newest", "held", "age", "listen",   "wake",  "connect", "has-all"};
 
 // Why a kernel was tuned or compiled again.
 enum class Again {

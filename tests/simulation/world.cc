@@ -31,7 +31,8 @@ void World::NextFault(What what, double per_hour) {
 }
 
 void World::Run() {
-  for (const auto& daemon : daemons_) daemon->Start();
+  for (uint32_t i = 0; i < options_.daemons; ++i)
+    queue_.At(options_.ramp_us * i / options_.daemons, *this, kStartDaemon, i);
   NextFault(kCrash, options_.crashes_per_hour);
   NextFault(kCut, options_.cuts_per_hour);
   for (int i = 1; i <= options_.server_restarts; ++i)
@@ -46,11 +47,15 @@ void World::Run() {
   }
 }
 
-void World::Wake(uint32_t what, uint64_t) {
+void World::Wake(uint32_t what, uint64_t arg) {
   switch (static_cast<What>(what)) {
     case kMinuteEnds:
       tier_.EndMinute();
+      if (options_.on_minute) options_.on_minute(stats_);
       queue_.At(clock_.now_us + kMinute, *this, kMinuteEnds);
+      return;
+    case kStartDaemon:
+      daemons_[arg]->Start();
       return;
     case kStartServer:
       tier_.Start();

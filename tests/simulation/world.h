@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // World: a cluster of simulated daemons for a time, with failures.
 #pragma once
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -15,6 +16,7 @@ struct WorldOptions {
   // After it: no requests and no faults, so that what waits is sent.
   int64_t drain_us = 3 * kMinute;
   uint64_t seed = 1;
+  int64_t ramp_us = 0;             // in which the daemons start, evenly; 0: all at once
   double crashes_per_hour = 0.01;  // of each daemon
   int owner_crashes = 0;           // more of them, each in the middle of a tuning; evenly spread
   double cuts_per_hour = 0.01;     // of each daemon from the server
@@ -23,6 +25,7 @@ struct WorldOptions {
   int64_t server_down_us = 5 * kSecond;
   DaemonOptions daemon;
   TierOptions tier;
+  std::function<void(const Stats&)> on_minute;  // at the end of each simulated minute; may be null
 };
 
 class World final : public Actor {
@@ -40,7 +43,15 @@ class World final : public Actor {
   void Wake(uint32_t what, uint64_t arg) override;
 
  private:
-  enum What : uint32_t { kCrash, kCrashOwner, kCut, kStopServer, kStartServer, kMinuteEnds };
+  enum What : uint32_t {
+    kCrash,
+    kCrashOwner,
+    kCut,
+    kStopServer,
+    kStartServer,
+    kStartDaemon,
+    kMinuteEnds
+  };
   void NextFault(What what, double per_hour);
   Again Why(const Slot& slot, bool shared, bool away, int64_t since_us) const;
 

@@ -241,10 +241,12 @@ class ListenerTest : public ClusterTest {
   ClusterOptions Options() {
     ClusterOptions options{.sign = hmac_, .trusted = {hmac_}};
     options.threads = false;
+    options.spare_again = kAgain;
     options.steady = [this] { return now_ += took_, now_ - took_; };
     return options;
   }
 
+  static constexpr int kAgain = 64;
   Deadline now_{std::chrono::seconds(1000)};
   std::chrono::microseconds took_{0};  // between two looks at the clock
   Cluster other_{std::make_unique<FakeServer>(state_), Options()};
@@ -301,7 +303,7 @@ TEST_F(ListenerTest, AsksForWhatIsWantedWhileItDoesNotListen) {
   EXPECT_EQ(cluster_.AskWanted(), now_) << "its announcement will come";
   PutAndHear(1, Cluster::kSpareAtOnce + 2);  // the first of them is the one that was asked for
   EXPECT_EQ(rows_.size(), static_cast<size_t>(Cluster::kSpareAtOnce) + 1);
-  const Deadline again = now_ + Cluster::kSpareAgain * Cluster::kSpareEvery;
+  const Deadline again = now_ + kAgain * Cluster::kSpareEvery;
   EXPECT_EQ(cluster_.AskAt(), again);
   EXPECT_EQ(cluster_.AskWanted(), again);
   EXPECT_EQ(cluster_.Get(KeyOf(2001)).outcome, GetOutcome::kMiss);
@@ -323,10 +325,10 @@ TEST_F(ListenerTest, AsksForWhatIsWantedWhileItDoesNotListen) {
   EXPECT_EQ(rows_.back(), "graph 2001");
   now_ = again;
   EXPECT_EQ(cluster_.AskWanted(), now_) << "listen";
-  EXPECT_EQ(PutAndHear(3000, Cluster::kSpareAgain), Cluster::kGather) << "a busy cluster";
+  EXPECT_EQ(PutAndHear(3000, kAgain), Cluster::kGather) << "a busy cluster";
   EXPECT_EQ(cluster_.AskWanted(), now_);
   PutAndHear(3500, 1);
-  EXPECT_EQ(cluster_.AskWanted(), now_ + Cluster::kSpareAgain * Cluster::kSpareEvery);
+  EXPECT_EQ(cluster_.AskWanted(), now_ + kAgain * Cluster::kSpareEvery);
 }
 
 TEST(WantedTest, IsForgottenAfterTenMinutes) {

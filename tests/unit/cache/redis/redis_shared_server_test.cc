@@ -198,8 +198,12 @@ TEST_P(RedisSharedServerTest, PutsAreAnnounced) {
   EXPECT_EQ(*listener.Listen(cursor, In()), std::vector<Announcement>{Of(one_)});
   EXPECT_FALSE(*server.Put(Of(one_), "older", 0, false, In()));
   EXPECT_FALSE(*server.Has(two_, In()));
+  const std::array<Digest, 2> both = {one_, two_};
+  EXPECT_FALSE(*server.HasAll(both, In()));
   EXPECT_TRUE(*server.Put(Of(two_), "r", 0, true, In())) << "nobody hears of it";
   EXPECT_TRUE(*server.Has(two_, In()));
+  EXPECT_TRUE(*server.HasAll(both, In()));
+  EXPECT_TRUE(*server.HasAll({}, In()));
   EXPECT_TRUE(*server.Put(Of(two_), "r", 1, false, In()));
   EXPECT_EQ(*listener.Listen(cursor, In()), std::vector<Announcement>{Of(two_)});
   std::thread later([&] { EXPECT_TRUE(*server.Put(Of(one_), "r", 2, false, In())); });
