@@ -113,10 +113,10 @@ absl::StatusOr<TuningRecord> TuningService::Prove(std::string_view graph,
   return tuner_->Prove(graph, device, options, opts, ends);
 }
 
-std::optional<TuningRecord> TuningService::TakeUnproven(const cache::Key& key,
-                                                        const TuningTask::Kernel& kernel,
-                                                        const CompileOptions& options,
-                                                        const std::function<bool()>& cancelled) {
+std::optional<TuningRecord> TuningService::ProveImported(const cache::Key& key,
+                                                         const TuningTask::Kernel& kernel,
+                                                         const CompileOptions& options,
+                                                         const std::function<bool()>& cancelled) {
   if (UseOf(options) != cache::Use::kReadAndKeep) return std::nullopt;
   const cache::Key unproven = UnprovenKey(key);
   // No lookup: these rows belong to this daemon alone, and to no count.
@@ -129,13 +129,21 @@ std::optional<TuningRecord> TuningService::TakeUnproven(const cache::Key& key,
     record = tuner_->Prove(kernel.graph, *kernel.device, options, record->opts, cancelled);
     if (!record.ok() && !IsWrongWinner(record.status())) return std::nullopt;
   }
-  // Its place is in the store "tuning" now, or nowhere.
-  store_.Remove({&unproven.address(), 1}).IgnoreError();
   metrics::ImportedWinners({record.ok() ? "proven" : "refused"}).Increment();
   if (record.ok()) return *std::move(record);
+  store_.Remove({&unproven.address(), 1}).IgnoreError();
   UOPD_LOG(kWarn, "an imported winner is refused", {"kernel", kernel.name},
            {"status", record.status()});
   return std::nullopt;
+}
+
+void TuningService::ForgetUnproven(const cache::Key& key) {
+  // A daemon that is killed in between has both rows, and never none.
+  if (!store_.Flush().ok()) return;
+  const auto kept = store_.ReadRow(key.address());
+  if (!kept.ok() || !kept->has_value()) return;
+  const cache::Key unproven = UnprovenKey(key);
+  store_.Remove({&unproven.address(), 1}).IgnoreError();
 }
 
 std::optional<TuningRecord> TuningService::Find(std::string_view graph,
@@ -424,11 +432,14 @@ absl::StatusOr<TuningService::Obtained> TuningService::Obtain(const cache::Key& 
       return wait || OnOneMachine(holder, options_.owner);
     };
   }
+  bool was_imported = false;
   auto tune = [&](const cache::WaitLimits& limits) -> absl::StatusOr<std::string> {
     const Turn turn(*this, *kernel.device, limits.cancelled);
     UOPD_TRY(turn.held());
-    if (auto proven = TakeUnproven(key, kernel, task.options, limits.cancelled))
+    if (auto proven = ProveImported(key, kernel, task.options, limits.cancelled)) {
+      was_imported = true;
       return proven->Encode();
+    }
     const auto record = Search(task, i, limits.cancelled);
     // A worker that died. Of a load ABORTED says that somebody else tunes the kernel.
     if (absl::IsAborted(record.status())) return absl::InternalError(StatusText(record.status()));
@@ -437,6 +448,7 @@ absl::StatusOr<TuningService::Obtained> TuningService::Obtain(const cache::Key& 
   };
   for (;;) {
     UOPD_ASSIGN(const cache::Loaded loaded, flights_.LoadOrCompute(store_, key, load, tune));
+    if (std::exchange(was_imported, false)) ForgetUnproven(key);
     if (load.use == cache::Use::kReadAndKeep) CountLookup(kTuningStore, loaded.lookup);
     const bool found = loaded.outcome != cache::LoadOutcome::kComputed;
     auto record = TuningRecord::Decode(*loaded.bytes);

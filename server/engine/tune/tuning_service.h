@@ -163,10 +163,13 @@ class TuningService {
   // Notes that a row came from another machine.
   void Hear(const cache::Row& row) UOPD_EXCLUDES(mu_);
   void UseArrivals() UOPD_EXCLUDES(mu_);
-  // A winner from outside for the kernel, if there is one and it proves to be right. Null: there is none, or none any more.
-  std::optional<TuningRecord> TakeUnproven(const cache::Key& key, const TuningTask::Kernel& kernel,
-                                           const CompileOptions& options,
-                                           const std::function<bool()>& cancelled);
+  // A winner from outside for the kernel, if there is one and it proves to be right. Null: there is none, or none any more,
+  // because one that is wrong is removed. One that is right stays until it is kept in the store "tuning".
+  std::optional<TuningRecord> ProveImported(const cache::Key& key, const TuningTask::Kernel& kernel,
+                                            const CompileOptions& options,
+                                            const std::function<bool()>& cancelled);
+  // Removes the unproven winner if the kernel of `key` has a winner in the store "tuning" that survives a crash.
+  void ForgetUnproven(const cache::Key& key);
   // ABORTED: the same.
   absl::StatusOr<Obtained> Obtain(const cache::Key& key, Part& part, size_t i, bool wait);
   // The search for kernel i, which has its turn.

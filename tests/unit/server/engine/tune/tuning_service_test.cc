@@ -4,12 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <latch>
 #include <thread>
 
+#include "cache/memory/memory_tier.h"
 #include "devices/null/null_device.h"
 #include "server/engine/base/lease_owner.h"
 #include "tests/support/eventually.h"
+#include "tests/support/forwarding_tier.h"
 #include "tests/unit/server/engine/fixture.h"
 
 namespace uopd::engine {
@@ -156,6 +159,79 @@ TEST_F(ImportedWinnerTest, IsUsedAfterItProvedRight) {
   ASSERT_EQ(Count("tuning"), 1u);
   const auto row = store_.ReadRow(store_.Select({.filter = {.store = "tuning"}})->at(0).address);
   EXPECT_EQ(TuningRecord::Decode((*row)->value)->seconds, 3e-6);  // as it was measured here
+}
+
+// A tier that may refuse results of tuning, and notes what it was told to do.
+class NotedTier final : public cache::ForwardingTier {
+ public:
+  NotedTier(cache::Tier& inner, std::vector<std::string>& notes, const std::atomic<bool>& is_full)
+      : ForwardingTier(inner), notes_(notes), is_full_(is_full) {}
+  absl::Status Put(const Digest& address, std::shared_ptr<const cache::Row> row,
+                   cache::Settled settled) override {
+    if (row->store == "tuning") Note("put");
+    if (row->store == "tuning" && is_full_) return absl::ResourceExhaustedError("full");
+    return ForwardingTier::Put(address, std::move(row), std::move(settled));
+  }
+  absl::Status Flush() override {
+    Note("flush");
+    return ForwardingTier::Flush();
+  }
+  absl::StatusOr<int64_t> Remove(std::span<const Digest> addresses) override {
+    Note("remove");
+    return ForwardingTier::Remove(addresses);
+  }
+
+ private:
+  void Note(const char* what) {
+    const MutexLock lock(mu_);
+    notes_.emplace_back(what);
+  }
+  Mutex mu_;
+  std::vector<std::string>& notes_;  // read when the store is gone
+  const std::atomic<bool>& is_full_;
+};
+
+// The store of ImportedWinnerTest behind such a tier. Returns what the tier was told while the kernel was tuned.
+class CrashSafeWinnerTest : public ImportedWinnerTest {
+ protected:
+  std::vector<std::string> Tune(bool is_full) {
+    cache::StatsTable stats;
+    cache::MemoryTier rows(1 << 20, cache::WallClockUs, stats);
+    std::vector<std::string> notes;
+    const std::atomic<bool> full = is_full;
+    {
+      const auto noted = cache::StoreOf(std::make_unique<NotedTier>(rows, notes, full));
+      const auto unproven = store_.Select({.filter = {.store = "unproven"}});
+      EXPECT_TRUE(noted->Import(**store_.ReadRow(unproven->at(0).address)).ok());
+      CompileService::Options options;
+      options.tuner = &tuner_;
+      CompileService service(std::move(options), graph_compiler_, *noted, devices_, task_pool_);
+      const auto program = Prepare(service, graph_);
+      EXPECT_TRUE(Eventually([&] { return IsTuned(*program); }));
+      service.StopTuning();
+      waits_ = noted->Select({.filter = {.store = "unproven"}})->size();
+    }
+    return notes;
+  }
+  size_t waits_ = 0;  // winners that are still unproven
+};
+
+TEST_F(CrashSafeWinnerTest, IsRemovedAfterTheProvenOneIsDurable) {
+  const std::vector<std::string> notes = Tune(false);
+  EXPECT_EQ(waits_, 0u);
+  const auto put = std::ranges::find(notes, "put");
+  const auto removed = std::ranges::find(notes, "remove");
+  ASSERT_LT(put, removed) << "a daemon that is killed in between has lost the winner";
+  ASSERT_NE(removed, notes.end());
+  EXPECT_NE(std::find(put, removed, "flush"), removed);
+  EXPECT_EQ(tuner_.proofs, 1);
+}
+
+TEST_F(CrashSafeWinnerTest, StaysWhenTheProvenOneCannotBeKept) {
+  const std::vector<std::string> notes = Tune(true);
+  EXPECT_EQ(waits_, 1u);
+  EXPECT_EQ(std::ranges::count(notes, "put"), 1);
+  EXPECT_EQ(std::ranges::count(notes, "remove"), 0);
 }
 
 TEST_F(ImportedWinnerTest, IsForgottenWhenItIsWrong) {
