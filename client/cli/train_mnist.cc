@@ -216,8 +216,10 @@ absl::Status TrainMnist(const Globals& globals, const TrainFlags& flags) {
       static_cast<unsigned long long>(out.overhead_bytes),
       static_cast<unsigned long long>(out.batch_bytes),
       static_cast<unsigned long long>(out.graphs_after_first));
-  std::fprintf(text, "kernels: %llu compiled, %llu from disk, %llu from memory\n",
+  std::fprintf(text,
+               "kernels: %llu compiled, %llu from the cluster, %llu from disk, %llu from memory\n",
                static_cast<unsigned long long>(stats.kernels_compiled),
+               static_cast<unsigned long long>(stats.kernels_cluster),
                static_cast<unsigned long long>(stats.kernels_disk),
                static_cast<unsigned long long>(stats.kernels_memory));
   if (globals.json) {
@@ -231,6 +233,7 @@ absl::Status TrainMnist(const Globals& globals, const TrainFlags& flags) {
                                  {"bytes_sent", client.traffic().total()},
                                  {"kernels_compiled", stats.kernels_compiled},
                                  {"kernels_disk", stats.kernels_disk},
+                                 {"kernels_cluster", stats.kernels_cluster},
                                  {"kernels_memory", stats.kernels_memory},
                                  {"kernels_tuned", stats.kernels_tuned},
                                  {"train_s", out.train_s},

@@ -56,6 +56,8 @@ v1::CacheResult ToProto(engine::CacheResult result) {
       return v1::CACHE_RESULT_MEMORY;
     case engine::CacheResult::kDisk:
       return v1::CACHE_RESULT_DISK;
+    case engine::CacheResult::kCluster:
+      return v1::CACHE_RESULT_CLUSTER;
     case engine::CacheResult::kMiss:
       return v1::CACHE_RESULT_MISS;
     case engine::CacheResult::kShared:
@@ -68,6 +70,7 @@ void FillOutcome(const engine::CacheOutcome& outcome, v1::CacheOutcome* out) {
   out->set_schedule(ToProto(outcome.schedule));
   out->set_kernels_memory(outcome.kernels_memory);
   out->set_kernels_disk(outcome.kernels_disk);
+  out->set_kernels_cluster(outcome.kernels_cluster);
   out->set_kernels_compiled(outcome.kernels_compiled);
   out->set_kernels_tuned(outcome.kernels_tuned);
   out->set_kernels_draft(outcome.kernels_draft);

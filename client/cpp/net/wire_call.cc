@@ -42,6 +42,7 @@ CallResult FromWire(v1::ExecuteResponse& response) {
   r.schedule_memory = cache.schedule() == v1::CACHE_RESULT_MEMORY;
   r.kernels_memory = cache.kernels_memory();
   r.kernels_disk = cache.kernels_disk();
+  r.kernels_cluster = cache.kernels_cluster();
   r.kernels_compiled = cache.kernels_compiled();
   r.kernels_tuned = cache.kernels_tuned();
   r.kernels_draft = cache.kernels_draft();

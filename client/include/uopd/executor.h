@@ -53,7 +53,8 @@ struct CallReport {
   bool graph_sent = false;  // the daemon did not know the graph
   // The schedule was computed by this call; or was ready in the memory of the daemon.
   bool schedule_miss = false, schedule_memory = false;
-  uint32_t kernels_memory = 0, kernels_disk = 0, kernels_compiled = 0;
+  // Kernels that were ready, in the daemon's cache, with the server of its cluster, in none of these.
+  uint32_t kernels_memory = 0, kernels_disk = 0, kernels_cluster = 0, kernels_compiled = 0;
   uint32_t kernels_tuned = 0, kernels_draft = 0;
   double queue_us = 0, verify_us = 0, schedule_us = 0, codegen_us = 0, render_us = 0;
   double compile_us = 0, load_us = 0, tune_us = 0, copy_us = 0, run_us = 0, total_us = 0;

@@ -16,6 +16,7 @@
 #include "core/base/status.h"
 #include "core/base/telemetry/trace.h"
 #include "core/base/telemetry/trace_parent.h"
+#include "server/engine/base/cache_outcome.h"
 #include "server/engine/base/caller.h"
 #include "server/engine/base/cancellation.h"
 #include "server/engine/base/run_report.h"
@@ -23,16 +24,6 @@
 namespace uopd::engine {
 
 class ProgramHandle;
-
-enum class CacheResult : uint8_t { kUnspecified, kMemory, kDisk, kMiss, kShared };
-
-// Where a program was found.
-struct CacheOutcome {
-  CacheResult schedule = CacheResult::kUnspecified;
-  uint32_t kernels_memory = 0, kernels_disk = 0, kernels_compiled = 0;
-  uint32_t kernels_tuned = 0;  // in the program as it is now
-  uint32_t kernels_draft = 0;  // the same
-};
 
 // How far a compile is. Any thread reads it.
 struct CompileProgress {

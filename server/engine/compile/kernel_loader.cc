@@ -29,8 +29,7 @@ absl::StatusOr<LoadedKernel> KernelLoader::Get(const RequestContext& request,
   const cache::Key draft_key(kDraftStore, std::string(wanted.graph), std::move(environment));
   if (auto kernel = Find({draft_key.address(), wanted.device}))
     return LoadedKernel{kernel, CacheResult::kMemory};
-  if (auto kernel = FindStored(wanted, key, timings))
-    return LoadedKernel{kernel, CacheResult::kDisk};
+  if (auto stored = MaybeStored(wanted, key, timings)) return *std::move(stored);
   auto draft = Obtain(request, wanted, draft_key, true, timings);
   if (draft.ok() || !absl::IsInternal(draft.status())) return draft;
   // What the draft does not compile, the optimising compiler may.
@@ -38,17 +37,18 @@ absl::StatusOr<LoadedKernel> KernelLoader::Get(const RequestContext& request,
   return Obtain(request, wanted, key, false, timings);
 }
 
-std::shared_ptr<const Kernel> KernelLoader::FindStored(const KernelRequest& wanted,
-                                                       const cache::Key& key,
-                                                       PhaseTimings* timings) {
-  if (!wanted.options.caches_compiles()) return nullptr;
+std::optional<LoadedKernel> KernelLoader::MaybeStored(const KernelRequest& wanted,
+                                                      const cache::Key& key,
+                                                      PhaseTimings* timings) {
+  if (!wanted.options.caches_compiles()) return std::nullopt;
   const cache::GetResult found = store_.Get(key);
   CountLookup(kKernelStore, found.outcome);
-  if (!found.hit()) return nullptr;
+  if (!found.hit()) return std::nullopt;
   auto kernel = Load(found.entry.bytes, wanted, false, timings);
-  if (!kernel.ok()) return nullptr;  // the upgrade counts it, and replaces it
+  if (!kernel.ok()) return std::nullopt;  // the upgrade counts it, and replaces it
   Remember({key.address(), wanted.device}, *kernel);
-  return *kernel;
+  return LoadedKernel{*kernel, found.source == cache::Source::kCluster ? CacheResult::kCluster
+                                                                       : CacheResult::kDisk};
 }
 
 absl::StatusOr<LoadedKernel> KernelLoader::Obtain(const RequestContext& request,
@@ -73,7 +73,7 @@ absl::StatusOr<LoadedKernel> KernelLoader::Obtain(const RequestContext& request,
     auto kernel = Load(*loaded.bytes, wanted, draft, timings);
     if (kernel.ok()) {
       Remember({key.address(), wanted.device}, *kernel);
-      return LoadedKernel{*kernel, built ? CacheResult::kMiss : CacheResult::kDisk};
+      return LoadedKernel{*kernel, built ? CacheResult::kMiss : ResultOf(loaded.outcome)};
     }
     if (built || absl::IsResourceExhausted(kernel.status())) return kernel.status();
     // The store has checked that the bytes are what was stored, but they are no usable kernel.

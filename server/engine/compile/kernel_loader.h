@@ -14,6 +14,7 @@
 // replaced.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,7 +32,7 @@ namespace uopd::engine {
 
 struct LoadedKernel {
   std::shared_ptr<const Kernel> kernel;
-  CacheResult from = CacheResult::kUnspecified;  // kMemory, kDisk or kMiss
+  CacheResult from = CacheResult::kUnspecified;  // never kShared
 };
 
 // The code of a kernel is made in one of two ways. Both compute the same bits.
@@ -84,9 +85,9 @@ class KernelLoader {
   // The optimised kernel, or the draft if `draft` is true.
   absl::StatusOr<LoadedKernel> Obtain(const RequestContext& request, const KernelRequest& wanted,
                                       const cache::Key& key, bool draft, PhaseTimings* timings);
-  // The optimised kernel if the store has it; null: it does not, or the value is damaged.
-  std::shared_ptr<const Kernel> FindStored(const KernelRequest& wanted, const cache::Key& key,
-                                           PhaseTimings* timings);
+  // The optimised kernel if the store has it; nullopt: it does not, or the value is damaged.
+  std::optional<LoadedKernel> MaybeStored(const KernelRequest& wanted, const cache::Key& key,
+                                          PhaseTimings* timings);
   // Build, unless it failed a moment ago.
   absl::StatusOr<std::string> BuildUnlessFailed(const cache::WaitLimits& limits,
                                                 const KernelRequest& kernel, const cache::Key& key,

@@ -19,6 +19,9 @@ void Count(CacheResult from, CacheOutcome& cache) {
     case CacheResult::kDisk:
       ++cache.kernels_disk;
       break;
+    case CacheResult::kCluster:
+      ++cache.kernels_cluster;
+      break;
     default:
       ++cache.kernels_compiled;
   }

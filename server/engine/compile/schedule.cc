@@ -37,7 +37,7 @@ absl::StatusOr<schedule::Schedule> Schedules::Get(RequestContext& request, Graph
     const bool reads = load.use == cache::Use::kReadAndKeep;
     if (reads) CountLookup(kScheduleStore, loaded.lookup);
     const bool made = !reads || loaded.outcome == cache::LoadOutcome::kComputed;
-    request.cache.schedule = made ? CacheResult::kMiss : CacheResult::kDisk;
+    request.cache.schedule = made ? CacheResult::kMiss : ResultOf(loaded.outcome);
     auto schedule = schedule::Schedule::Decode(*loaded.bytes);
     if (schedule.ok()) return schedule;
     if (made) return absl::InternalError(Cat("schedule: ", StatusText(schedule.status())));

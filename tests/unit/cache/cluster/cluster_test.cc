@@ -12,8 +12,8 @@
 #include "cache/store.h"
 #include "core/base/text.h"
 #include "tests/support/eventually.h"
-#include "tests/unit/cache/cluster/fake_server.h"
 #include "tests/unit/cache/cluster/key_files.h"
+#include "tests/unit/cache/cluster/sharing_store.h"
 
 namespace uopd::cache {
 namespace {
@@ -28,15 +28,7 @@ class ClusterTest : public KeyFiles {
       const MutexLock lock(mu_);
       lines_.push_back(line);
     };
-    auto cluster =
-        std::make_unique<Cluster>(std::make_unique<FakeServer>(state_), std::move(options));
-    auto stats = std::make_unique<StatsTable>();
-    std::vector<std::unique_ptr<Tier>> tiers;
-    tiers.push_back(std::make_unique<MemoryTier>(int64_t{1} << 20, WallClockUs, *stats));
-    auto leases = std::make_unique<ClusterLeases>(
-        cluster->server(), std::make_unique<MemoryLeases>(WallClockUs), cluster->budget());
-    return std::make_unique<Store>(std::move(stats), std::move(tiers), std::move(leases),
-                                   WallClockUs, std::move(cluster), refill);
+    return SharingStore(state_, std::move(options), refill);
   }
   // Announces until the store hears it. Returns how many it heard.
   int64_t AwaitListening(const Store& store) {
