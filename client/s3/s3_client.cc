@@ -11,6 +11,7 @@
 #include <cstring>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "core/base/digest.h"
@@ -47,8 +48,9 @@ void Append(List& list, const std::string& text) {
   list.reset(longer);
 }
 
-absl::Status FileError(const char* what) {
-  return absl::UnavailableError(Cat("the file ", what, ": ", std::strerror(errno)));
+// `error`: errno right after the call that failed. Later calls, such as those of libcurl, change errno.
+absl::Status FileError(const char* what, int error) {
+  return absl::UnavailableError(Cat("the file ", what, ": ", std::strerror(error)));
 }
 
 // Whether a failure of the connection may be gone a moment later. A certificate that is refused now will be refused later.
@@ -78,7 +80,8 @@ struct Transfer {
   CURL* easy = nullptr;
   std::string error_body;
   bool too_large = false;
-  bool file_failed = false;
+  int file_error = 0;         // errno of the first call for the file that failed in a callback
+  bool file_is_used = false;  // it is not at its beginning, or not empty, as the next try needs it
 
   // Hashes the file and goes back to its beginning.
   absl::Status Prepare() {
@@ -92,18 +95,23 @@ struct Transfer {
               Cat("an object has at most ", max_bytes, " bytes: choose fewer entries by a filter"));
         hasher.Update(std::string_view(piece).substr(0, n));
       }
-      if (std::ferror(file.get()) != 0) return FileError("cannot be read");
+      const int error = errno;
+      if (std::ferror(file.get()) != 0) return FileError("cannot be read", error);
+      file_is_used = true;
     }
     hash = hasher.Finish().Hex();
     return absl::OkStatus();
   }
   absl::Status Rewind() {
     error_body.clear();
-    too_large = file_failed = false;
+    too_large = false;
+    file_error = 0;
+    // A file that is new need not be one that can be truncated.
+    if (!std::exchange(file_is_used, true)) return absl::OkStatus();
     if (!put) bytes = 0;
     if (std::fflush(file.get()) != 0 || std::fseek(file.get(), 0, SEEK_SET) != 0 ||
         (!put && ftruncate(fileno(file.get()), 0) != 0))
-      return FileError("cannot be used again");
+      return FileError("cannot be used again", errno);
     return absl::OkStatus();
   }
 
@@ -119,19 +127,24 @@ struct Transfer {
     transfer.too_large = size > transfer.max_bytes - transfer.bytes;
     if (transfer.too_large) return 0;
     transfer.bytes += size;
-    transfer.file_failed = std::fwrite(data, 1, size, transfer.file.get()) != size;
-    return transfer.file_failed ? 0 : size;
+    if (std::fwrite(data, 1, size, transfer.file.get()) == size) return size;
+    transfer.file_error = errno;
+    return 0;
   }
   static size_t OnSend(char* data, size_t, size_t size, void* self) {
     auto& transfer = *static_cast<Transfer*>(self);
     const size_t n = std::fread(data, 1, size, transfer.file.get());
-    transfer.file_failed = n == 0 && std::ferror(transfer.file.get()) != 0;
-    return transfer.file_failed ? CURL_READFUNC_ABORT : n;
+    const int error = errno;
+    if (n != 0 || std::ferror(transfer.file.get()) == 0) return n;
+    transfer.file_error = error;
+    return CURL_READFUNC_ABORT;
   }
   // curl sends the body again on a new connection if the server closed the old one in between.
   static int OnSeek(void* self, curl_off_t offset, int origin) {
     auto& transfer = *static_cast<Transfer*>(self);
-    return fseeko(transfer.file.get(), offset, origin) == 0 ? CURL_SEEKFUNC_OK : CURL_SEEKFUNC_FAIL;
+    if (fseeko(transfer.file.get(), offset, origin) == 0) return CURL_SEEKFUNC_OK;
+    transfer.file_error = errno;
+    return CURL_SEEKFUNC_FAIL;
   }
 };
 
@@ -188,7 +201,8 @@ absl::Status Try(const Options& options, const ObjectName& name, Transfer& trans
   if (transfer.too_large)
     return absl::ResourceExhaustedError(
         Cat("the object has more than ", options.max_bytes, " bytes"));
-  if (transfer.file_failed) return FileError("cannot be read or written");
+  if (transfer.file_error != 0)
+    return FileError(transfer.put ? "cannot be read" : "cannot be written", transfer.file_error);
   if (code != CURLE_OK) {
     again = MayPass(code);
     return absl::UnavailableError(words[0] != '\0' ? words.data() : curl_easy_strerror(code));
@@ -229,7 +243,7 @@ absl::Status S3Client::Run(const ObjectName& name, const std::string& path, bool
     UOPD_TRY(CheckEndpoint(options_.endpoint));
     Transfer transfer{.put = put, .max_bytes = options_.max_bytes};
     transfer.file.reset(std::fopen(path.c_str(), put ? "rbe" : "w+be"));
-    if (transfer.file == nullptr) return FileError("cannot be opened");
+    if (transfer.file == nullptr) return FileError("cannot be opened", errno);
     UOPD_TRY(transfer.Prepare());
     const auto deadline = steady_clock::now() + options_.timeout;
     milliseconds pause = options_.pause;
@@ -238,7 +252,7 @@ absl::Status S3Client::Run(const ObjectName& name, const std::string& path, bool
       bool again = false;
       absl::Status status = Try(options_, name, transfer, deadline, again);
       if (status.ok() && !put && std::fflush(transfer.file.get()) != 0)
-        return FileError("cannot be written");
+        return FileError("cannot be written", errno);
       if (status.ok() || !again || i >= options_.tries || steady_clock::now() + pause >= deadline)
         return status;
       std::this_thread::sleep_for(pause);

@@ -3,7 +3,11 @@
 #include "client/s3/s3_client.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <cerrno>
+#include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -180,6 +184,46 @@ TEST_F(S3ClientTest, FilesThatCannotBeUsed) {
   EXPECT_TRUE(absl::IsUnavailable(S3Client(For(server)).Put(kName, File("missing"))));
   EXPECT_TRUE(absl::IsUnavailable(S3Client(For(server)).Get(kName, File("no/folder"))));
   EXPECT_TRUE(absl::IsUnavailable(S3Client(For(server)).Get(kName, "/dev/full")));
+}
+
+// Files of this process may not grow beyond so many bytes. A write that would is an error (EFBIG), not a signal.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    EXPECT_EQ(getrlimit(RLIMIT_FSIZE, &before_), 0);
+    rlimit now = before_;
+    now.rlim_cur = bytes;
+    EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &now), 0);
+  }
+  ~FileSizeLimit() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+
+ private:
+  void (*const handler_)(int) = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before_{};
+};
+
+// Messages name the first failure, not what a later call left in errno.
+TEST_F(S3ClientTest, FailuresOfFilesAreNamed) {
+  const test::FakeHttp large([](int) { return Http("200 OK", std::string(4'000'000, 'x')); });
+  const test::FakeHttp small([](int) { return Http("200 OK", "text"); });
+  const auto expect = [](const absl::Status& status, int error) {
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    EXPECT_NE(status.message().find(std::strerror(error)), std::string::npos) << status;
+  };
+  expect(S3Client(For(large)).Get(kName, "/dev/full"), ENOSPC);
+  expect(S3Client(For(small)).Get(kName, "/dev/full"), ENOSPC);
+  expect(S3Client(For(small)).Put(kName, folder_), EISDIR);
+  expect(S3Client(For(small)).Put(kName, File("missing")), ENOENT);
+  {
+    const FileSizeLimit limit(1'000'000);
+    expect(S3Client(For(large)).Get(kName, File("out")), EFBIG);
+  }
+  EXPECT_EQ(large.requests(), 2) << "none is tried again";
 }
 
 TEST(S3ErrorTest, CodesAreWords) {
