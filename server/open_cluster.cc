@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "absl/strings/str_split.h"
-#include "cache/cluster/secret_file.h"
 #include "cache/reapi/reapi_shared_server.h"
 #include "cache/redis/redis_shared_server.h"
+#include "core/base/secret_file.h"
 #include "core/base/status.h"
 #include "core/base/telemetry/log.h"
 #include "core/base/text.h"
@@ -19,7 +19,7 @@ namespace {
 
 absl::StatusOr<std::string> Password(const std::string& file, const char* setting) {
   if (file.empty()) return std::string();
-  auto password = cache::ReadSecretFile(file);
+  auto password = ReadSecretFile(file);
   if (!password.ok()) return WithFrame(password.status(), Cat("reading setting ", setting));
   return password;
 }

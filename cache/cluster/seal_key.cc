@@ -10,8 +10,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
-#include "cache/cluster/secret_file.h"
 #include "core/base/digest.h"
+#include "core/base/secret_file.h"
 #include "core/base/status.h"
 #include "core/base/text.h"
 

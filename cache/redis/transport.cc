@@ -18,7 +18,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "cache/cluster/secret_file.h"
+#include "core/base/secret_file.h"
 #include "core/base/status.h"
 #include "core/base/text.h"
 

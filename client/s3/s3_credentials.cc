@@ -1,24 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "client/s3/s3_credentials.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_split.h"
+#include "core/base/secret_file.h"
 #include "core/base/status.h"
 #include "core/base/text.h"
-#include "core/base/unique_fd.h"
 
 namespace uopd::s3 {
 namespace {
-
-constexpr size_t kMaxFileBytes = size_t{64} << 10;
 
 // A type of its own in Debian's Abseil.
 std::string_view Std(absl::string_view text) { return {text.data(), text.size()}; }
@@ -60,29 +52,7 @@ absl::StatusOr<Credentials> ParseCredentials(std::string_view text, std::string_
 }
 
 absl::StatusOr<Credentials> ReadCredentials(const std::string& path, std::string_view profile) {
-  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.get() < 0)
-    return absl::NotFoundError(
-        Cat("the file of credentials ", path, " cannot be opened: ", std::strerror(errno)));
-  struct stat facts = {};
-  if (fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode))
-    return Invalid(Cat(path, " is not a regular file"));
-  if ((facts.st_mode & 0007) != 0)
-    return absl::PermissionDeniedError(Cat("the file of credentials ", path,
-                                           " may be read or written by every user; use chmod 600"));
-  std::string text(kMaxFileBytes + 1, '\0');
-  size_t size = 0;
-  while (size < text.size()) {
-    const ssize_t got = read(file.get(), text.data() + size, text.size() - size);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0)
-      return absl::UnavailableError(
-          Cat("the file of credentials ", path, " cannot be read: ", std::strerror(errno)));
-    if (got == 0) break;
-    size += static_cast<size_t>(got);
-  }
-  if (size > kMaxFileBytes) return Invalid(Cat(path, " is too large for a file of credentials"));
-  text.resize(size);
+  UOPD_ASSIGN(const std::string text, ReadSecretFile(path));
   absl::StatusOr<Credentials> out = ParseCredentials(text, profile);
   if (!out.ok()) return WithFrame(out.status(), Cat("reading ", path));
   return out;

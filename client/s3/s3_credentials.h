@@ -22,7 +22,7 @@ struct Credentials {
 
 // INVALID_ARGUMENT: the text has no such profile, or a profile without an id or a secret of printable characters.
 absl::StatusOr<Credentials> ParseCredentials(std::string_view text, std::string_view profile);
-// Those of ParseCredentials, with the file's name. NOT_FOUND; PERMISSION_DENIED: every user of the machine may read or write the file.
+// Errors are those of ParseCredentials, with the file's name, and those of ReadSecretFile (core/base/secret_file.h).
 absl::StatusOr<Credentials> ReadCredentials(const std::string& path, std::string_view profile);
 
 }  // namespace uopd::s3

@@ -4,7 +4,6 @@
 
 #include <sys/stat.h>
 
-#include "cache/cluster/secret_file.h"
 #include "tests/unit/cache/cluster/key_files.h"
 
 namespace uopd::cache {

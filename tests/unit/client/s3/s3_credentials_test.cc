@@ -46,6 +46,7 @@ TEST(S3CredentialsTest, Files) {
   const absl::Status none = ReadCredentials(path, "none").status();
   EXPECT_NE(none.message().find(path), std::string::npos) << none;
   EXPECT_TRUE(absl::IsInvalidArgument(ReadCredentials(folder, "default").status()));
+  EXPECT_EQ(none.message().find("hunter2"), std::string::npos) << none;
   std::filesystem::remove_all(folder);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "cache/cluster/secret_file.h"
+#include "core/base/secret_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -13,7 +13,7 @@
 #include "core/base/text.h"
 #include "core/base/unique_fd.h"
 
-namespace uopd::cache {
+namespace uopd {
 namespace {
 
 constexpr size_t kMaxSecretBytes = size_t{64} << 10;
@@ -48,4 +48,4 @@ absl::StatusOr<std::string> ReadSecretFile(const std::string& path, bool is_publ
   return text;
 }
 
-}  // namespace uopd::cache
+}  // namespace uopd
