@@ -1,59 +1,27 @@
 // SPDX-License-Identifier: MIT
 // Daemons with data folders of their own that share a real cache of the Remote Execution API: what one of them has compiled,
 // the next one does not. A server that is gone costs them that, and no error.
-#include <gtest/gtest.h>
-#include <sys/stat.h>
-
-#include <algorithm>
-#include <fstream>
-
-#include "tests/e2e/client.h"
 #include "tests/e2e/graphs.h"
-#include "tests/support/eventually.h"
+#include "tests/e2e/shared_cache_fixture.h"
 #include "tests/support/services/service_process.h"
 
 namespace uopd::e2e {
 namespace {
 
-class ReapiClusterTest : public ::testing::Test {
+class ReapiClusterTest : public SharedCacheFixture {
  protected:
   void SetUp() override {
     if (!test::HasServices()) GTEST_SKIP() << "UOPD_SERVICES names no server of BuildGrid";
     auto started = test::ServiceProcess::StartBuildGrid();
     ASSERT_TRUE(started.ok()) << started.status();
     server_ = *std::move(started);
-    std::ofstream(Key()) << std::string(64, 'a') << "\n";
-    chmod(Key().c_str(), 0600);
   }
-  std::string Key() const { return (folder_.path() / "key").string(); }
   std::unique_ptr<DaemonProcess> Start(const std::string& name,
-                                       const std::string& budget = "2s") const {
-    std::filesystem::create_directories(folder_.path() / name);
-    const std::vector<std::string> flags = {
-        "--cache-cluster=reapi://127.0.0.1:" + std::to_string(server_->port()) + "/uopd",
-        "--cache-cluster-sign-key=" + Key(), "--cache-cluster-budget-ms=" + budget,
-        "--compile-fast-tier=false",  // each kernel is compiled once
-        "--compile-warm-up=false"};
-    return std::make_unique<DaemonProcess>(folder_.path() / name, flags);
-  }
-  static double Count(const DaemonProcess& daemon, const std::string& series) {
-    return std::max(0.0, daemon.Metric(series));
-  }
-  static double Compiled(const DaemonProcess& daemon) {
-    return Count(daemon, "uopd_kernels_compiled_total");
-  }
-  static void Prepare(const DaemonProcess& daemon, const std::string& graph) {
-    Client client(daemon);
-    ASSERT_TRUE(client.OpenSession().ok());
-    grpc::Status status;
-    client.Prepare(graph, &status);
-    EXPECT_TRUE(status.ok()) << status.error_message();
-  }
-  static bool AwaitSent(const DaemonProcess& daemon) {
-    return test::Eventually([&] { return daemon.Metric("uopd_cluster_queue_bytes") == 0; });
+                                       const std::vector<std::string>& more = {}) const {
+    const std::string url = "reapi://127.0.0.1:" + std::to_string(server_->port()) + "/uopd";
+    return StartWith(name, FlagsFor(url, "key"), more);
   }
 
-  TemporaryFolder folder_;
   std::unique_ptr<test::ServiceProcess> server_;
 };
 
@@ -70,7 +38,7 @@ TEST_F(ReapiClusterTest, TheSecondDaemonCompilesNothing) {
 }
 
 TEST_F(ReapiClusterTest, AServerThatIsGoneCostsNoErrorAndIsFilledAgain) {
-  const auto daemon = Start("a", "20ms");
+  const auto daemon = Start("a", {"--cache-cluster-budget-ms=20ms"});
   Prepare(*daemon, SlowToCompile(120, 10));
   server_->Kill();
   for (int i = 1; i < 6; ++i) Prepare(*daemon, SlowToCompile(120 + i, 5));
