@@ -174,10 +174,6 @@ void TunedKernelState::AddPoint(const TunePoint& point, size_t limit) {
   }
 }
 
-size_t TuneState::Count(KernelPhase wanted) const {
-  return static_cast<size_t>(std::ranges::count(kernels, wanted, &TunedKernelState::phase));
-}
-
 std::string TuneState::Encode() const {
   std::string out;
   PutString(out, id);

@@ -91,7 +91,6 @@ struct TuneState {
   uint64_t candidates = 0;
   std::vector<TunedKernelState> kernels;  // in the order of tuning
 
-  size_t Count(KernelPhase phase) const;
   std::string Encode() const;
   // DATA_LOSS when the bytes are not a whole state.
   static absl::StatusOr<TuneState> Decode(std::string_view bytes);

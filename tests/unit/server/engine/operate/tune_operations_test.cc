@@ -23,6 +23,10 @@ using ::testing::DoubleEq;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
+size_t KernelsIn(const TuneState& state, KernelPhase phase) {
+  return static_cast<size_t>(std::ranges::count(state.kernels, phase, &TunedKernelState::phase));
+}
+
 // Tries some candidates, each faster than the one before. The heuristic's choice takes 8 us.
 class OperationsTuner final : public KernelTuner {
  public:
@@ -178,7 +182,7 @@ TEST_F(TuneOperationsTest, TunesEveryKernelAndKeepsTheWinnersForRequests) {
   const auto again = daemon.Start(graph_);
   ASSERT_TRUE(again.ok());
   EXPECT_EQ((*again)->phase(), TunePhase::kDone);
-  EXPECT_EQ((*again)->Copy().Count(KernelPhase::kFound), 3u);
+  EXPECT_EQ(KernelsIn((*again)->Copy(), KernelPhase::kFound), 3u);
   EXPECT_EQ(daemon.tuner.calls, 3);
 }
 
@@ -244,7 +248,7 @@ TEST_F(TuneOperationsTest, WhatTheBudgetDoesNotReachIsSkippedAndCanBeResumed) {
   EXPECT_LE(state.candidates, 7u);
   EXPECT_EQ(state.kernels[0].phase, KernelPhase::kTuned);
   EXPECT_TRUE(state.kernels[0].limited);
-  const size_t skipped = state.Count(KernelPhase::kSkipped);
+  const size_t skipped = KernelsIn(state, KernelPhase::kSkipped);
   ASSERT_GE(skipped, 1u);
   EXPECT_THAT(state.kernels[2].detail, HasSubstr("budget"));
   // Without more budget there is nothing to resume with.
@@ -255,7 +259,7 @@ TEST_F(TuneOperationsTest, WhatTheBudgetDoesNotReachIsSkippedAndCanBeResumed) {
   ASSERT_TRUE(resumed.ok()) << resumed.status();
   ASSERT_TRUE(Becomes(*resumed, TunePhase::kDone));
   state = (*resumed)->Copy();
-  EXPECT_EQ(state.Count(KernelPhase::kTuned), 3u);
+  EXPECT_EQ(KernelsIn(state, KernelPhase::kTuned), 3u);
   EXPECT_EQ(daemon.tuner.calls, 3) << "what was tuned is not tuned again";
   EXPECT_TRUE(daemon.operations->IsReplaced(*op));
   // Now it has left nothing out.
@@ -296,7 +300,7 @@ TEST_F(TuneOperationsTest, CancelEndsTheSearchAndResumeGoesOn) {
   EXPECT_EQ((*op)->phase(), TunePhase::kCancelled);
   EXPECT_TRUE(Eventually([&] { return daemon.service->kernels_to_tune() == 0; }));
   EXPECT_EQ(daemon.tuner.calls, 1);
-  EXPECT_EQ((*op)->Copy().Count(KernelPhase::kPending), 3u);
+  EXPECT_EQ(KernelsIn((*op)->Copy(), KernelPhase::kPending), 3u);
   const auto twice = daemon.operations->Cancel(viewer, id);
   EXPECT_TRUE(absl::IsFailedPrecondition(twice.status()));
   EXPECT_THAT(twice.status().message(), HasSubstr("cancelled already"));
@@ -304,7 +308,7 @@ TEST_F(TuneOperationsTest, CancelEndsTheSearchAndResumeGoesOn) {
   const auto resumed = daemon.operations->Resume(viewer, id, 0, 0);
   ASSERT_TRUE(resumed.ok()) << resumed.status();
   ASSERT_TRUE(Becomes(*resumed, TunePhase::kDone));
-  EXPECT_EQ((*resumed)->Copy().Count(KernelPhase::kTuned), 3u);
+  EXPECT_EQ(KernelsIn((*resumed)->Copy(), KernelPhase::kTuned), 3u);
   EXPECT_EQ((*resumed)->id(), id);
 }
 
@@ -408,7 +412,7 @@ TEST_F(TuneOperationsTest, TheNextDaemonGoesOn) {
   EXPECT_EQ(state.title, "model");
   EXPECT_EQ(state.budget_us, 100'000'000);
   EXPECT_EQ(next.tuner.calls, 2) << "what the first daemon tuned is there";
-  EXPECT_EQ(state.Count(KernelPhase::kTuned), 3u);
+  EXPECT_EQ(KernelsIn(state, KernelPhase::kTuned), 3u);
   EXPECT_EQ(state.kernels[0].points.size(), 4u) << "the picture of the first search stays";
 }
 
