@@ -9,6 +9,7 @@
 #include "core/codegen/opt/apply.h"
 #include "core/codegen/opt/heuristic/heuristic.h"
 #include "core/codegen/opt/order_loops.h"
+#include "core/codegen/opt/parse_opts.h"
 #include "core/codegen/opt/prepare_stages.h"
 #include "core/codegen/passes/blocks/barriers.h"
 #include "core/codegen/passes/blocks/map_threads.h"
@@ -30,7 +31,6 @@
 #include "core/schedule/prepare/round_products.h"
 #include "core/schedule/prepare/split_softmax.h"
 #include "core/schedule/schedule.h"
-#include "core/tools/split.h"
 
 namespace uopd::tools {
 namespace {
@@ -38,21 +38,6 @@ namespace {
 using ir::UOp;
 using ir::UOpContext;
 using Result = absl::StatusOr<UOp>;
-
-absl::StatusOr<codegen::Opt> ParseOpt(std::string_view text) {
-  codegen::Opt opt;
-  const size_t open = text.find('('), middle = text.find(';');
-  if (open == std::string_view::npos || middle == std::string_view::npos || text.back() != ')') {
-    return Invalid(Cat("opt (", text, ") is not NAME(axis;amount)"));
-  }
-  const std::string_view name = text.substr(0, open);
-  const auto kind = codegen::OptKindOf(name);
-  if (!kind) return Invalid(Cat("opt (", name, ") is unknown"));
-  opt.kind = *kind;
-  std::from_chars(text.data() + open + 1, text.data() + middle, opt.axis);
-  std::from_chars(text.data() + middle + 1, text.data() + text.size() - 1, opt.amount);
-  return opt;
-}
 
 Result Rules(UOpContext& ctx, UOp root, std::string_view value) {
   for (const rewrite::RuleSet* set : rules::AllRuleSets()) {
@@ -82,7 +67,7 @@ Result Unbind(UOpContext& ctx, UOp root, std::string_view) {
 
 Result Opts(UOpContext& ctx, UOp root, std::string_view value) {
   UOPD_TRY(ir::Verify(ctx, root, ir::Level::kKernel));
-  UOPD_ASSIGN(const std::vector<codegen::Opt> opts, ParseOpts(value));
+  UOPD_ASSIGN(const std::vector<codegen::Opt> opts, codegen::ParseOpts(value));
   return codegen::ApplyOpts(ctx, root, DefaultTarget(), opts);
 }
 
@@ -94,7 +79,7 @@ Result Heuristic(UOpContext& ctx, UOp root, std::string_view) {
 
 Result BlockOpts(UOpContext& ctx, UOp root, std::string_view value) {
   UOPD_TRY(ir::Verify(ctx, root, ir::Level::kKernel));
-  UOPD_ASSIGN(const std::vector<codegen::Opt> opts, ParseOpts(value));
+  UOPD_ASSIGN(const std::vector<codegen::Opt> opts, codegen::ParseOpts(value));
   return codegen::ApplyOpts(ctx, root, BlocksTarget(), opts);
 }
 
@@ -290,14 +275,6 @@ absl::StatusOr<schedule::Options> RoundingOptions(std::string_view dtype) {
     return options;
   }
   return Invalid(Cat("dtype (", dtype, ") is none of bf16, f16, tf32"));
-}
-
-absl::StatusOr<std::vector<codegen::Opt>> ParseOpts(std::string_view text) {
-  std::vector<codegen::Opt> out;
-  for (std::string_view one : Split(text, '+')) {
-    UOPD_ASSIGN(out.emplace_back(), ParseOpt(one));
-  }
-  return out;
 }
 
 }  // namespace uopd::tools

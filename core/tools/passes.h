@@ -32,7 +32,4 @@ Target BlocksTarget();
 // instruction for them.
 absl::StatusOr<schedule::Options> RoundingOptions(std::string_view dtype);
 
-// Parses opts such as "UPCAST(0;4)+VECTOR(1;8)".
-absl::StatusOr<std::vector<codegen::Opt>> ParseOpts(std::string_view text);
-
 }  // namespace uopd::tools

@@ -8,6 +8,7 @@
 #include "core/base/target/gpu_targets.h"
 #include "core/base/text.h"
 #include "core/codegen/codegen.h"
+#include "core/codegen/opt/parse_opts.h"
 #include "core/ir/graph.h"
 #include "core/ir/io/print.h"
 #include "core/ir/io/render_expr.h"
@@ -96,7 +97,7 @@ class Runner {
     std::vector<codegen::Opt> opts;
     options.noopt = opts_text == "noopt";
     if (!options.noopt && !opts_text.empty()) {
-      UOPD_ASSIGN(opts, ParseOpts(opts_text));
+      UOPD_ASSIGN(opts, codegen::ParseOpts(opts_text));
       options.opts = &opts;
     }
     UOPD_ASSIGN(lowered_.emplace(), codegen::Lower(ctx_, root_, target_, options));

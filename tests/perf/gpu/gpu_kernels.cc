@@ -5,13 +5,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <sstream>
 #include <string>
 #include <utility>
 
 #include "core/base/target/gpu_targets.h"
 #include "core/base/text.h"
 #include "core/codegen/codegen.h"
+#include "core/codegen/opt/parse_opts.h"
 #include "core/ir/io/wire.h"
 #include "core/ir/verify/spec.h"
 #include "core/render/renderer.h"
@@ -21,6 +21,7 @@
 #include "tests/perf/models/subjects.h"
 #include "tests/perf/perf.h"
 #include "tests/perf/program.h"
+#include "tests/support/chip_kernels.h"
 
 namespace uopd::perf {
 namespace {
@@ -49,22 +50,6 @@ absl::StatusOr<client::Exported> GraphOfStep(const std::string& model) {
   return client::Export(step);
 }
 
-// "UPCAST(0, 4) LOCAL(1, 16)"
-absl::StatusOr<std::vector<codegen::Opt>> OptsOf(const std::string& text) {
-  std::vector<codegen::Opt> out;
-  std::istringstream in(text);
-  for (std::string one; std::getline(in, one, ')');) {
-    const size_t name = one.find_first_not_of(' '), open = one.find('('), comma = one.find(',');
-    if (name == std::string::npos) break;
-    if (open == std::string::npos || comma == std::string::npos)
-      return absl::InvalidArgumentError(Cat("no list of opts: ", text));
-    const auto kind = codegen::OptKindOf(one.substr(name, open - name));
-    if (!kind) return absl::InvalidArgumentError(Cat("no opt: ", one));
-    out.push_back({*kind, std::atoi(&one[open + 1]), std::atoll(&one[comma + 1])});
-  }
-  return out;
-}
-
 // Lists of opts for the first kernel of this work: lines "WORK: OPTS" of the file that UOPD_TRY_OPTS names.
 std::vector<std::string> OthersOf(const GpuWork& work) {
   const char* path = std::getenv("UOPD_TRY_OPTS");
@@ -78,12 +63,9 @@ std::vector<std::string> OthersOf(const GpuWork& work) {
 
 // Without a device: what the code generator makes for this chip.
 absl::Status ShowText(const GpuWork& work, const client::Exported& graph, const Target& target) {
-  ir::UOpContext ctx;
-  UOPD_ASSIGN(const ir::UOp sink, ir::Decode(ctx, graph.graph, ir::Level::kTensor));
-  schedule::Options options;
-  options.limits = schedule::KernelLimits::Of(target);
+  schedule::Options options = test::ScheduleOptionsFor(target);
   options.allowed_products = work.options.rounds;
-  UOPD_ASSIGN(const schedule::Schedule schedule, schedule::MakeSchedule(ctx, sink, options));
+  UOPD_ASSIGN(const schedule::Schedule schedule, test::ScheduleOf(graph.graph, options));
   UOPD_ASSIGN(const render::Renderer* renderer, render::RendererFor(target.format));
   const auto show = [&](const schedule::Item& item,
                         const std::vector<codegen::Opt>* opts) -> absl::Status {
@@ -104,7 +86,7 @@ absl::Status ShowText(const GpuWork& work, const client::Exported& graph, const 
     UOPD_TRY(show(item, nullptr));
     if (!std::exchange(is_first, false)) continue;
     for (const std::string& text : OthersOf(work)) {
-      UOPD_ASSIGN(const auto opts, OptsOf(text));
+      UOPD_ASSIGN(const auto opts, codegen::ParseOpts(text));
       UOPD_TRY(show(item, &opts));
     }
   }
@@ -127,7 +109,7 @@ void ShowOthers(const GpuWork& work, const client::Exported& graph,
                 const std::shared_ptr<devices::Device>& device) {
   for (const std::string& text : OthersOf(work)) {
     const auto run = [&]() -> absl::Status {
-      UOPD_ASSIGN(const auto opts, OptsOf(text));
+      UOPD_ASSIGN(const auto opts, codegen::ParseOpts(text));
       UOPD_ASSIGN(const auto program,
                   Program::Make(device, graph.graph, {.fill = false, .opts = &opts}));
       UOPD_ASSIGN(const std::vector<double> seconds, FewestSeconds(*program));

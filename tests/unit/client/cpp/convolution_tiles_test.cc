@@ -11,12 +11,10 @@
 #include "core/codegen/opt/opt_plan.h"
 #include "core/codegen/opt/prepare_stages.h"
 #include "core/ir/graph.h"
-#include "core/ir/io/wire.h"
-#include "core/ir/verify/spec.h"
 #include "core/schedule/kept/kept.h"
 #include "core/schedule/prepare/round_products.h"
-#include "core/schedule/schedule.h"
 #include "gtest/gtest.h"
+#include "tests/support/chip_kernels.h"
 #include "tests/support/models/models.h"
 #include "uopd/executor.h"
 
@@ -56,15 +54,13 @@ absl::StatusOr<schedule::Schedule> ResNet50For(const Target& target, const Varia
   test::ResNet model(client, test::ResNet::Shape50());
   const std::vector<Tensor> logits = {model.Forward(client.Empty({v.batch, 3, 224, 224}), false)};
   UOPD_ASSIGN(const Exported graph, Export(logits));
-  ir::UOpContext ctx;
-  UOPD_ASSIGN(ir::UOp sink, ir::Decode(ctx, graph.graph, ir::Level::kTensor));
-  schedule::Options options;
-  options.limits = schedule::KernelLimits::Of(target);
+  schedule::Options options = test::ScheduleOptionsFor(target);
   if (v.rounded) options.allowed_products = {DtypeNumber::BF16};
+  test::ChangeGraph pack;
   if (v.kept) {
-    UOPD_ASSIGN(sink, KeptGraph(ctx, sink, target, options));
+    pack = [&](ir::UOpContext& ctx, ir::UOp sink) { return KeptGraph(ctx, sink, target, options); };
   }
-  return schedule::MakeSchedule(ctx, sink, options);
+  return test::ScheduleOf(graph.graph, options, pack);
 }
 
 bool VariesAlongOutputs(const ir::UOpContext& ctx, ir::UOp factor) {
@@ -93,13 +89,9 @@ std::string WithoutTiles(const char* arch, const Variant& v, int& found) {
   const auto schedule = ResNet50For(target, v);
   if (!schedule.ok()) return StatusText(schedule.status());
   std::string out;
-  for (const schedule::Item& item : schedule->items) {
-    if (item.graph.empty()) continue;
-    ir::UOpContext ctx;
-    const auto kernel = ir::Decode(ctx, item.graph, ir::Level::kKernel);
-    if (!kernel.ok()) return StatusText(kernel.status());
-    if (!IsConvolution(ctx, *kernel)) continue;
-    const auto opts = codegen::HeuristicOpts(ctx, codegen::PrepareStages(ctx, *kernel), target);
+  const auto look = [&](ir::UOpContext& ctx, ir::UOp kernel, const schedule::Item&) {
+    if (!IsConvolution(ctx, kernel)) return absl::OkStatus();
+    const auto opts = codegen::HeuristicOpts(ctx, codegen::PrepareStages(ctx, kernel), target);
     const auto count = [&](OptKind kind) { return std::ranges::count(opts, kind, &Opt::kind); };
     // An instruction that reads shared memory packs its operands itself.
     const bool staged = count(OptKind::kPack) == 2 ||
@@ -109,12 +101,13 @@ std::string WithoutTiles(const char* arch, const Variant& v, int& found) {
     std::string text;
     for (const Opt& o : opts) Append(text, " ", Text(o));
     std::string sizes;
-    for (ir::UOp r : codegen::Axes(ctx, *kernel)) Append(sizes, " ", r.src(0).const_int());
+    for (ir::UOp r : codegen::Axes(ctx, kernel)) Append(sizes, " ", r.src(0).const_int());
     if (getenv("SHOW")) fprintf(stderr, "%s :%s\n", sizes.c_str(), text.c_str());
-    if (staged && multiplies && count(OptKind::kBlock) >= 1) continue;
-    Append(out, sizes, ":", text, "\n");
-  }
-  return out;
+    if (!staged || !multiplies || count(OptKind::kBlock) < 1) Append(out, sizes, ":", text, "\n");
+    return absl::OkStatus();
+  };
+  const absl::Status looked = test::ForEachKernel(*schedule, look);
+  return looked.ok() ? out : StatusText(looked);
 }
 
 TEST(ConvolutionTilesTest, OfResNet50) {

@@ -6,10 +6,8 @@
 
 #include "core/base/target/gpu_targets.h"
 #include "core/codegen/codegen.h"
-#include "core/ir/io/wire.h"
-#include "core/ir/verify/spec.h"
-#include "core/schedule/schedule.h"
 #include "gtest/gtest.h"
+#include "tests/support/chip_kernels.h"
 #include "tests/support/models/models.h"
 #include "uopd/executor.h"
 #include "uopd/functional.h"
@@ -21,27 +19,21 @@ using codegen::LoweredKernel;
 using codegen::Opt;
 using codegen::OptKind;
 
-// The kernels of a graph for a chip.
+// The kernels of a graph for a chip, without their lines.
 std::vector<LoweredKernel> Kernels(const char* arch, const Exported& graph) {
   std::vector<LoweredKernel> out;
   const Target target = *GpuTarget(arch);
-  ir::UOpContext ctx;
-  const auto sink = ir::Decode(ctx, graph.graph, ir::Level::kTensor);
-  EXPECT_TRUE(sink.ok()) << sink.status();
-  schedule::Options options;
-  options.limits = schedule::KernelLimits::Of(target);
-  const auto schedule = schedule::MakeSchedule(ctx, *sink, options);
+  const auto schedule = test::ScheduleOf(graph.graph, test::ScheduleOptionsFor(target));
   EXPECT_TRUE(schedule.ok()) << schedule.status();
-  for (const schedule::Item& item : schedule->items) {
-    if (item.kind != schedule::Item::kKernel) continue;
-    ir::UOpContext kernels;
-    const auto root = ir::Decode(kernels, item.graph, ir::Level::kKernel);
-    EXPECT_TRUE(root.ok()) << root.status();
-    auto lowered = codegen::Lower(kernels, *root, target, {});
-    EXPECT_TRUE(lowered.ok()) << lowered.status();
-    lowered->linear = ir::UOp();
-    out.push_back(*std::move(lowered));
-  }
+  if (!schedule.ok()) return out;
+  const auto lower = [&](ir::UOpContext& ctx, ir::UOp kernel,
+                         const schedule::Item&) -> absl::Status {
+    UOPD_ASSIGN(out.emplace_back(), codegen::Lower(ctx, kernel, target, {}));
+    out.back().linear = ir::UOp();  // the context ends
+    return absl::OkStatus();
+  };
+  const absl::Status lowered = test::ForEachKernel(*schedule, lower);
+  EXPECT_TRUE(lowered.ok()) << lowered;
   return out;
 }
 
@@ -128,24 +120,23 @@ TEST(GpuKernelsTest, LongLaunchesOfShortBlocksPollInLoops) {
   const auto graph = Export(std::span(&product, 1));
   ASSERT_TRUE(graph.ok()) << graph.status();
   const Target target = *GpuTarget("sm_90");
-  ir::UOpContext ctx;
-  const auto sink = ir::Decode(ctx, graph->graph, ir::Level::kTensor);
-  ASSERT_TRUE(sink.ok()) << sink.status();
-  schedule::Options options;
-  options.limits = schedule::KernelLimits::Of(target);
-  const auto schedule = schedule::MakeSchedule(ctx, *sink, options);
+  const auto schedule = test::ScheduleOf(graph->graph, test::ScheduleOptionsFor(target));
   ASSERT_TRUE(schedule.ok()) << schedule.status();
-  ir::UOpContext kernels;
-  const auto root = ir::Decode(kernels, schedule->items[0].graph, ir::Level::kKernel);
-  ASSERT_TRUE(root.ok()) << root.status();
-  const auto lowered = codegen::Lower(kernels, *root, target, {.noopt = true});
-  ASSERT_TRUE(lowered.ok()) << lowered.status();
-  EXPECT_TRUE(lowered->polls);
-  EXPECT_EQ(lowered->launch.block[0].Evaluate({}), 256);
-  EXPECT_EQ(lowered->launch.grid[0].Evaluate({}), 132 * 8);
-  const auto lines = lowered->linear.srcs();
-  EXPECT_TRUE(
-      std::ranges::any_of(lines, [](ir::UOp u) { return u.Is(ir::Op::RANGE) && u.tag() > 0; }));
+  int kernels = 0;
+  const auto check = [&](ir::UOpContext& ctx, ir::UOp kernel,
+                         const schedule::Item&) -> absl::Status {
+    ++kernels;
+    UOPD_ASSIGN(const LoweredKernel lowered, codegen::Lower(ctx, kernel, target, {.noopt = true}));
+    EXPECT_TRUE(lowered.polls);
+    EXPECT_EQ(lowered.launch.block[0].Evaluate({}), 256);
+    EXPECT_EQ(lowered.launch.grid[0].Evaluate({}), 132 * 8);
+    EXPECT_TRUE(std::ranges::any_of(lowered.linear.srcs(),
+                                    [](ir::UOp u) { return u.Is(ir::Op::RANGE) && u.tag() > 0; }));
+    return absl::OkStatus();
+  };
+  const absl::Status checked = test::ForEachKernel(*schedule, check);
+  EXPECT_TRUE(checked.ok()) << checked;
+  EXPECT_EQ(kernels, 1);
 }
 
 }  // namespace
