@@ -19,6 +19,7 @@ absl::Status Unknown() { return absl::UnavailableError("The file of the leases c
 FileLeases::FileLeases(FileLeasesOptions options)
     : options_(std::move(options)),
       path_(absl::StrCat(options_.folder, "/", lease_schema::kFileName)),
+      life_(absl::StrCat(options_.folder, "/", lease_schema::kLifeName)),
       local_(options_.now) {}
 
 LeaseFile* FileLeases::File() {
@@ -44,10 +45,10 @@ absl::StatusOr<std::unique_ptr<LeaseFile>> FileLeases::OpenOrReplace() {
     std::filesystem::remove(path_, error);
   };
   if (std::exchange(damaged_, false)) remove();
-  auto file = LeaseFile::Open(path_, options_.busy_timeout_ms);
+  auto file = LeaseFile::Open(path_, options_.busy_timeout_ms, life_);
   if (!absl::IsDataLoss(file.status())) return file;
   remove();
-  return LeaseFile::Open(path_, options_.busy_timeout_ms);
+  return LeaseFile::Open(path_, options_.busy_timeout_ms, life_);
 }
 
 void FileLeases::Drop(const absl::Status& error) {
@@ -119,7 +120,7 @@ bool FileLeases::IsHeld(const Digest& address) {
   LeaseFile* file = File();
   if (file == nullptr) return false;
   auto lease = file->Read(address);
-  if (lease.ok()) return lease->IsHeld(options_.now());
+  if (lease.ok()) return file->IsHeld(*lease, options_.now());
   Drop(lease.status());
   return false;
 }

@@ -2,7 +2,8 @@
 // The leases of the processes that share a folder, in a small SQLite file beside the cache file.
 //
 // Thread-safe. No call waits for the disk: the file is not synced, because no owner of a lease
-// survives a loss of power. A file that is damaged or was deleted is made again. While no file can
+// survives a loss of power. The leases of a process that ended, however it ended, are free at once for the others of its machine
+// (life_lock.h); those of one that is frozen, or of another machine, end when they are not renewed. A file that is damaged or was deleted is made again. While no file can
 // be used (a full disk, a folder that is not writable), leases hold only within this process, and
 // the file is tried again later.
 #pragma once
@@ -11,6 +12,7 @@
 #include <string>
 
 #include "cache/file/lease_file.h"
+#include "cache/file/life_lock.h"
 #include "cache/memory/memory_leases.h"
 #include "core/base/mutex.h"
 
@@ -48,6 +50,7 @@ class FileLeases final : public Leases {
 
   const FileLeasesOptions options_;
   const std::string path_;
+  const LifeLock life_;
   MemoryLeases local_;  // while there is no file
   Mutex mu_;
   std::unique_ptr<LeaseFile> file_ UOPD_GUARDED_BY(mu_);

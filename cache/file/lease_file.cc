@@ -24,12 +24,14 @@ constexpr int64_t kFarthestTokenUs = 24 * 365 * kHourUs;
 
 }  // namespace
 
-bool LeaseFile::Lease::IsHeld(int64_t now_us) const {
-  return expires_us > now_us && expires_us - now_us <= kLongestUs;
+bool LeaseFile::IsHeld(const Lease& lease, int64_t now_us) const {
+  const bool runs = lease.expires_us > now_us && lease.expires_us - now_us <= kLongestUs;
+  return runs && !life_.IsDead(lease.mark);
 }
 
 absl::StatusOr<std::unique_ptr<LeaseFile>> LeaseFile::Open(const std::string& path,
-                                                           int busy_timeout_ms) {
+                                                           int busy_timeout_ms,
+                                                           const LifeLock& life) {
   UOPD_ASSIGN(auto db, Database::Open(path, {.busy_timeout_ms = busy_timeout_ms}));
   if (db->read_only()) return absl::PermissionDeniedError("The file may only be read.");
   UOPD_TRY(db->Execute(lease_schema::kPragmas));
@@ -38,7 +40,7 @@ absl::StatusOr<std::unique_ptr<LeaseFile>> LeaseFile::Open(const std::string& pa
   if (verdict != "ok") return absl::DataLossError("The file of the leases is damaged.");
   const auto id = Identify(path);
   if (!id) return absl::NotFoundError("The file of the leases vanished while it was opened.");
-  return std::unique_ptr<LeaseFile>(new LeaseFile(std::move(db), *id));
+  return std::unique_ptr<LeaseFile>(new LeaseFile(std::move(db), *id, life));
 }
 
 absl::StatusOr<LeaseFile::Lease> LeaseFile::Read(const Digest& address) {
@@ -46,7 +48,7 @@ absl::StatusOr<LeaseFile::Lease> LeaseFile::Read(const Digest& address) {
   Query query(*statement);
   UOPD_ASSIGN(const bool found, query.Bind(address.view()).Step());
   if (!found) return Lease{};
-  return Lease{std::string(query.Blob(0)), query.Int(1), query.Int(2)};
+  return Lease{std::string(query.Blob(0)), query.Int(1), query.Int(2), std::string(query.Blob(3))};
 }
 
 absl::StatusOr<LeaseResult> LeaseFile::TryLease(const Digest& address, std::string_view owner,
@@ -54,7 +56,7 @@ absl::StatusOr<LeaseResult> LeaseFile::TryLease(const Digest& address, std::stri
   sqlite::Transaction transaction(*db_);
   UOPD_TRY(transaction.Begin());
   UOPD_ASSIGN(const Lease held, Read(address));
-  if (held.IsHeld(now_us)) {
+  if (IsHeld(held, now_us)) {
     return LeaseResult{
         .outcome = LeaseOutcome::kBusy, .expires_us = held.expires_us, .holder = held.owner};
   }
@@ -73,9 +75,12 @@ absl::StatusOr<LeaseResult> LeaseFile::TryLease(const Digest& address, std::stri
   }
   UOPD_TRY(
       db_->Run(lease_schema::kTakeLease, address.view(), owner, result.token, result.expires_us));
+  if (!life_.mark().empty())
+    UOPD_TRY(db_->Run(lease_schema::kPutLife, result.token, std::string_view(life_.mark())));
   // Tokens follow the clock, so a token from more than an hour ago belongs to an owner that is long
   // gone. A missing row refuses such a token just as a newer token does.
   UOPD_TRY(db_->Run(lease_schema::kForgetLeases, now_us - kHourUs));
+  UOPD_TRY(db_->Run(lease_schema::kForgetLives, now_us - kHourUs));
   UOPD_TRY(transaction.Commit());
   return result;
 }

@@ -2,8 +2,8 @@
 // LeaseFile: one opened file of leases, a table in SQLite. Its caller decides what to do about
 // failures.
 //
-// Used by one thread at a time. A lease lives for an hour at most, unless it is renewed. Failures
-// are statuses with the codes of sqlite/database.h.
+// Used by one thread at a time. A lease lives for an hour at most, unless it is renewed, and not longer than its owner's
+// process, if that can be told (life_lock.h). Failures are statuses with the codes of sqlite/database.h.
 #pragma once
 #include <memory>
 #include <string>
@@ -12,14 +12,16 @@
 #include "absl/status/statusor.h"
 #include "cache/base/leases.h"
 #include "cache/file/cache_file.h"
+#include "cache/file/life_lock.h"
 #include "cache/sqlite/database.h"
 
 namespace uopd::cache {
 
 class LeaseFile {
  public:
+  // `life` is that of this process, and outlives the file.
   static absl::StatusOr<std::unique_ptr<LeaseFile>> Open(const std::string& path,
-                                                         int busy_timeout_ms);
+                                                         int busy_timeout_ms, const LifeLock& life);
 
   const FileId& id() const { return id_; }
 
@@ -31,16 +33,19 @@ class LeaseFile {
   struct Lease {
     std::string owner;
     int64_t token = 0, expires_us = 0;
-    bool IsHeld(int64_t now_us) const;
+    std::string mark;  // of the owner's process; empty: not known
   };
   // The lease of the address; a lease of zeros if there is none.
   absl::StatusOr<Lease> Read(const Digest& address);
+  bool IsHeld(const Lease& lease, int64_t now_us) const;
 
  private:
-  LeaseFile(std::unique_ptr<sqlite::Database> db, FileId id) : db_(std::move(db)), id_(id) {}
+  LeaseFile(std::unique_ptr<sqlite::Database> db, FileId id, const LifeLock& life)
+      : db_(std::move(db)), id_(id), life_(life) {}
 
   const std::unique_ptr<sqlite::Database> db_;
   const FileId id_;
+  const LifeLock& life_;
 };
 
 }  // namespace uopd::cache

@@ -2,13 +2,15 @@
 // Version 1 of the file of the leases: its tables and every statement that touches them.
 //
 // Nothing in the file is needed after its processes have ended, so a damaged file is deleted and
-// made again. A change of the layout needs a new file name.
+// made again. A change of the layout needs a new file name. The table `life` came later: a version that does not know it
+// writes no rows there, and whether the owners of its leases are dead is not known.
 #pragma once
 #include <cstdint>
 
 namespace uopd::cache::lease_schema {
 
 inline constexpr char kFileName[] = "uopd-leases-v1.sqlite";
+inline constexpr char kLifeName[] = "uopd-leases-v1.life";  // of the LifeLock
 
 // A transaction survives the death of a process at any moment. Nothing waits for the disk, because
 // no owner of a lease survives a loss of power.
@@ -21,6 +23,7 @@ CREATE TABLE IF NOT EXISTS lease(
   address BLOB PRIMARY KEY, owner BLOB NOT NULL, token INTEGER NOT NULL,
   expires_us INTEGER NOT NULL) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS lease_by_token ON lease(token);
+CREATE TABLE IF NOT EXISTS life(token INTEGER PRIMARY KEY, mark BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS fence(id INTEGER PRIMARY KEY, last_token INTEGER NOT NULL);
 INSERT OR IGNORE INTO fence VALUES(0, 0);
 COMMIT;
@@ -29,7 +32,9 @@ COMMIT;
 inline constexpr char kQuickCheck[] = "PRAGMA quick_check(1)";
 
 inline constexpr char kSelectLease[] =
-    "SELECT owner, token, expires_us FROM lease WHERE address=?1";
+    "SELECT owner, token, expires_us, coalesce((SELECT mark FROM life WHERE "
+    "life.token=lease.token),"
+    " x'') FROM lease WHERE address=?1";
 // Tokens always grow, even if the file is replaced, because they follow the clock and never step
 // back.
 inline constexpr char kNextToken[] =
@@ -37,11 +42,17 @@ inline constexpr char kNextToken[] =
 inline constexpr char kTakeLease[] =
     "INSERT INTO lease VALUES(?1,?2,?3,?4) ON CONFLICT(address) DO UPDATE SET owner=excluded.owner,"
     " token=excluded.token, expires_us=excluded.expires_us";
+// The mark of the process that has the lease (LifeLock).
+inline constexpr char kPutLife[] = "INSERT OR REPLACE INTO life VALUES(?1,?2)";
 inline constexpr char kExtendLease[] =
     "UPDATE lease SET expires_us=?3 WHERE address=?1 AND token=?2 AND expires_us>?4";
 // The row stays, with its token, so that an older owner is still refused.
 inline constexpr char kReleaseLease[] =
     "UPDATE lease SET expires_us=0, owner=x'' WHERE address=?1 AND token=?2";
 inline constexpr char kForgetLeases[] = "DELETE FROM lease WHERE token<?1 AND expires_us<?1";
+// After it.
+inline constexpr char kForgetLives[] =
+    "DELETE FROM life WHERE token<?1 AND NOT EXISTS(SELECT 1 FROM lease WHERE"
+    " lease.token=life.token)";
 
 }  // namespace uopd::cache::lease_schema

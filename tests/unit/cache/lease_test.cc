@@ -101,9 +101,10 @@ INSTANTIATE_TEST_SUITE_P(Stores, LeaseTest, ::testing::Bool(),
 using SharedLeaseTest = StoreFixture;
 
 TEST_F(SharedLeaseTest, HoldsAcrossStoresAndOpens) {
+  auto a = Open();
   int64_t token;
   {
-    auto a = Open(), b = Open();
+    const auto b = Open();
     const LeaseResult lease = a->TryLease(KeyOf(1), "a", kSecondUs);
     ASSERT_TRUE(lease.granted());
     token = lease.token;
@@ -114,11 +115,17 @@ TEST_F(SharedLeaseTest, HoldsAcrossStoresAndOpens) {
     const LeaseResult kept = a->TryLease(KeyOf(2), "a", kSecondUs);
     ASSERT_TRUE(kept.granted());
     token = kept.token;
+    ASSERT_TRUE(a->TryLease(KeyOf(3), "a", 3600 * kSecondUs).granted());
   }
-  auto c = Open();
+  const auto c = Open();
   EXPECT_EQ(c->TryLease(KeyOf(2), "c", kSecondUs).outcome, LeaseOutcome::kBusy);
   now_us_ += 2 * kSecondUs;
-  EXPECT_GT(c->TryLease(KeyOf(2), "c", kSecondUs).token, token);
+  const LeaseResult next = c->TryLease(KeyOf(2), "c", kSecondUs);
+  EXPECT_GT(next.token, token);
+  // The leases of a store that is gone are free.
+  EXPECT_EQ(c->TryLease(KeyOf(3), "c", kSecondUs).outcome, LeaseOutcome::kBusy);
+  a.reset();
+  EXPECT_GT(c->TryLease(KeyOf(3), "c", kSecondUs).token, next.token);
 }
 
 }  // namespace

@@ -2,6 +2,12 @@
 // What becomes of the leases when their file does not do.
 #include "cache/file/file_leases.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <memory>
+
 #include "cache/file/lease_schema.h"
 #include "cache/sqlite/transaction.h"
 #include "tests/unit/cache/fixture.h"
@@ -81,6 +87,157 @@ TEST_F(FileLeasesTest, NoiseInAnyPageIsFoundWhenItIsOpened) {
     EXPECT_TRUE(leases.TryLease(HashBytes(std::to_string(i)), "b", kSecond).granted());
   }
   EXPECT_EQ(failure_, "");
+}
+
+// A process that holds the lease of `one_` for an hour, until it is told to end.
+class HolderProcess {
+ public:
+  template <class Hold>
+  explicit HolderProcess(const Hold& hold) {
+    int ready[2];
+    EXPECT_EQ(pipe(ready), 0);
+    pid_ = fork();
+    if (pid_ == 0) {
+      const bool granted = hold();
+      [[maybe_unused]] const ssize_t told = write(ready[1], granted ? "y" : "n", 1);
+      for (;;) pause();
+    }
+    char granted = 0;
+    EXPECT_EQ(read(ready[0], &granted, 1), 1);
+    EXPECT_EQ(granted, 'y');
+    close(ready[0]);
+    close(ready[1]);
+  }
+  ~HolderProcess() { Kill(); }
+  HolderProcess(const HolderProcess&) = delete;
+  HolderProcess& operator=(const HolderProcess&) = delete;
+  void Freeze() const { kill(pid_, SIGSTOP); }
+  void Kill() {
+    if (pid_ <= 0) return;
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    pid_ = 0;
+  }
+
+ private:
+  pid_t pid_ = 0;
+};
+
+class DeadOwnerTest : public FileLeasesTest {
+ protected:
+  static constexpr int64_t kHour = 3600 * kSecond;
+  // Makes its FileLeases in the other process, which keeps it.
+  std::unique_ptr<HolderProcess> Hold() {
+    return std::make_unique<HolderProcess>([this] {
+      leases_ = new FileLeases(Options());
+      return leases_->TryLease(one_, "other", kHour).granted();
+    });
+  }
+  FileLeasesOptions Options() { return {.folder = folder_, .now = options_.now}; }
+  FileLeases* leases_ = nullptr;
+};
+
+TEST_F(DeadOwnerTest, ItsLeaseIsFreeAtOnceForAllOthers) {
+  auto holder = Hold();
+  FileLeases a(Options()), b(Options());
+  const LeaseResult mine = a.TryLease(two_, "a", kHour);
+  ASSERT_TRUE(mine.granted());
+  EXPECT_EQ(a.TryLease(one_, "a", kSecond).holder, "other");
+  EXPECT_TRUE(b.IsHeld(one_));
+  holder->Freeze();  // it may go on
+  EXPECT_TRUE(a.IsHeld(one_));
+  EXPECT_EQ(b.TryLease(one_, "b", kSecond).outcome, LeaseOutcome::kBusy);
+  holder->Kill();
+  EXPECT_FALSE(a.IsHeld(one_));
+  const LeaseResult taken = b.TryLease(one_, "b", kHour);
+  ASSERT_TRUE(taken.granted());
+  EXPECT_GT(taken.token, mine.token);
+  EXPECT_EQ(a.TryLease(one_, "a", kSecond).holder, "b") << "one of them takes it";
+  EXPECT_TRUE(b.IsHeld(two_)) << "a lives";
+  EXPECT_TRUE(a.IsHeld(two_)) << "its own";
+}
+
+TEST_F(DeadOwnerTest, AnObjectThatEndedFreesItsLeases) {
+  FileLeases a(Options());
+  {
+    FileLeases b(Options());
+    ASSERT_TRUE(b.TryLease(one_, "b", kHour).granted());
+    EXPECT_TRUE(a.IsHeld(one_));
+  }
+  EXPECT_TRUE(a.TryLease(one_, "a", kHour).granted());
+}
+
+// What cannot be told is not taken: the lease ends when it is not renewed.
+TEST_F(DeadOwnerTest, WhoCannotBeSeenIsNotDead) {
+  {
+    FileLeases a(Options());
+    ASSERT_TRUE(a.TryLease(one_, "a", 10 * kSecond).granted());
+    ASSERT_TRUE(a.TryLease(two_, "a", 10 * kSecond).granted());
+  }
+  {
+    auto db = sqlite::Database::Open(lease_path(), {});
+    ASSERT_TRUE(db.ok());
+    // As a version writes it that knows no marks, and as a machine whose boot has another name.
+    ASSERT_TRUE((*db)
+                    ->Execute("DELETE FROM life WHERE token=(SELECT min(token) FROM life);"
+                              "UPDATE life SET mark=CAST('x' || CAST(mark AS TEXT) AS BLOB)")
+                    .ok());
+  }
+  FileLeases b(Options());
+  EXPECT_EQ(b.TryLease(one_, "b", kSecond).holder, "a");
+  EXPECT_EQ(b.TryLease(two_, "b", kSecond).holder, "a");
+  now_us_ += 11 * kSecond;
+  EXPECT_TRUE(b.TryLease(one_, "b", kSecond).granted());
+}
+
+TEST_F(DeadOwnerTest, AnotherFileOfLocksTellsNothing) {
+  auto holder = Hold();
+  std::filesystem::rename(folder_ + "/" + lease_schema::kLifeName, folder_ + "/moved");
+  FileLeases b(Options());
+  EXPECT_TRUE(b.IsHeld(one_));
+  holder->Kill();
+  EXPECT_TRUE(b.IsHeld(one_));
+}
+
+TEST_F(DeadOwnerTest, MarksOfOldLeasesAreForgotten) {
+  FileLeases a(Options());
+  for (int i = 0; i < 3; ++i) {
+    const Digest address = HashBytes(std::to_string(i));
+    ASSERT_TRUE(a.Release(address, a.TryLease(address, "a", kSecond).token).ok());
+  }
+  now_us_ += kHour + kSecond;
+  ASSERT_TRUE(a.TryLease(one_, "a", kSecond).granted());
+  auto db = sqlite::Database::Open(lease_path(), {});
+  ASSERT_TRUE(db.ok());
+  EXPECT_EQ(*(*db)->QueryText("SELECT CAST(count(*) AS TEXT) FROM life"), "1");
+}
+
+TEST(LifeLockTest, SaysDeadOnlyWhenItIsCertain) {
+  std::string folder = (std::filesystem::temp_directory_path() / "uopd-life-XXXXXX").string();
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const std::string path = folder + "/life";
+  const LifeLock a(path);
+  ASSERT_FALSE(a.mark().empty());
+  std::string gone;
+  {
+    const LifeLock b(path);
+    gone = b.mark();
+    EXPECT_NE(gone, a.mark());
+    EXPECT_FALSE(a.IsDead(gone));
+    EXPECT_FALSE(b.IsDead(a.mark()));
+  }
+  EXPECT_TRUE(a.IsDead(gone));
+  EXPECT_FALSE(a.IsDead(a.mark()));
+  for (const std::string& odd :
+       {std::string(), std::string("x"), gone + " ", gone + "x", " " + gone,
+        gone.substr(0, gone.rfind(' ')), gone.substr(0, gone.rfind(' ') + 1) + "-1",
+        gone + "00000000000000000000"}) {
+    EXPECT_FALSE(a.IsDead(odd)) << odd;
+  }
+  const LifeLock none(folder + "/missing/life");
+  EXPECT_EQ(none.mark(), "");
+  EXPECT_FALSE(none.IsDead(gone));
+  std::filesystem::remove_all(folder);
 }
 
 // Bits that flip in a row hold nobody up, and move no tokens.
