@@ -61,4 +61,18 @@ absl::Status CheckLaunch(const Device& device, const Executable& executable,
   return absl::OkStatus();
 }
 
+absl::Status CheckTensorsFit(const Executable& executable, const LaunchShape& shape,
+                             std::span<const BufferArg> buffers) {
+  for (const TensorMap& map : shape.maps) {
+    const BufferArg& arg = buffers[static_cast<size_t>(map.slot)];
+    const size_t left = arg.buffer->size() - arg.offset;
+    const auto wanted = static_cast<size_t>(map.tensor_bytes());
+    if (wanted <= left) continue;
+    return Invalid(absl::StrCat("Kernel ", executable.entry(), " copies boxes of a tensor of ",
+                                wanted, " bytes from buffer ", map.slot, ", which has ", left,
+                                "."));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace uopd::devices

@@ -31,6 +31,12 @@ RecordedProgram::RecordedProgram(std::shared_ptr<Device> device, int buffers,
       size_t& least = least_bytes_[static_cast<size_t>(arg.index)];
       least = std::max(least, arg.offset);
     }
+    for (const TensorMap& map : launch.shape.maps) {
+      const RecordedLaunch::Argument& arg = launch.buffers[static_cast<size_t>(map.slot)];
+      const auto bytes = static_cast<size_t>(map.tensor_bytes());
+      size_t& least = least_bytes_[static_cast<size_t>(arg.index)];
+      least = std::max(least, bytes > SIZE_MAX - arg.offset ? SIZE_MAX : arg.offset + bytes);
+    }
   }
 }
 RecordedProgram::~RecordedProgram() = default;

@@ -37,8 +37,8 @@ class RecordedProgram {
 
   Device& device() const { return *device_; }
   const std::vector<RecordedLaunch>& launches() const { return launches_; }
-  // For each buffer of a replay: the least size in bytes for which every offset is inside the
-  // buffer.
+  // For each buffer of a replay: the least size in bytes for which every offset and every tensor of
+  // a map (LaunchShape::maps) is inside the buffer.
   const std::vector<size_t>& least_bytes() const { return least_bytes_; }
   // A replay that asks for the times of its kernels costs more than one that does not.
   virtual bool times_cost_more() const { return false; }

@@ -66,6 +66,7 @@ absl::Status Stream::Launch(Executable& executable, const LaunchShape& shape,
     }
     UOPD_TRY(CheckRange(*buffers[i].buffer, buffers[i].offset, 0));
   }
+  UOPD_TRY(CheckTensorsFit(executable, shape, buffers));
   UOPD_TRY(device_->status());
   return DoLaunch(executable, shape, buffers, vars, duration_ns, stop);
 }

@@ -13,6 +13,17 @@ int64_t TensorMap::rows() const {
 
 int64_t TensorMap::box_bytes() const { return rows() * span; }
 
+int64_t TensorMap::tensor_bytes() const {
+  int64_t out = dims[0] * element_bytes;
+  for (size_t d = 1; d < dims.size(); ++d) {
+    int64_t rest = 0;
+    if (__builtin_mul_overflow(dims[d] - 1, strides[d - 1], &rest) ||
+        __builtin_add_overflow(out, rest, &out))
+      return INT64_MAX;
+  }
+  return out;
+}
+
 std::string TensorMap::MaybeWrong() const {
   constexpr int64_t kMostDim = int64_t{1} << 32, kMostStride = int64_t{1} << 40, kPiece = 16;
   if (element_bytes != 1 && element_bytes != 2 && element_bytes != 4)

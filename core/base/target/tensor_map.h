@@ -34,6 +34,9 @@ struct TensorMap {
   size_t rank() const { return dims.size(); }
   int64_t rows() const;       // of a box
   int64_t box_bytes() const;  // of a box in shared memory
+  // From the first byte of the tensor to its last one: what the buffer must have behind the address. INT64_MAX: more than
+  // any buffer. REQUIRES: MaybeWrong() is "".
+  int64_t tensor_bytes() const;
   // "" if a device can make such a map, else what is wrong. Any numbers.
   std::string MaybeWrong() const;
   // Where byte `address` of a swizzled array lies. An involution: it keeps atoms of 8 spans that begin at multiples of

@@ -22,9 +22,9 @@ class CudaTensorMapTest : public CudaTest {
     out.maps = {{1, 2, 64, {32, 16}, {64}, {32, 8}}};
     return out;
   }
-  std::shared_ptr<Buffer> Filled(std::byte value) {
-    auto out = Allocate(kBytes);
-    EXPECT_TRUE(stream_->Fill(*out, 0, kBytes, value).ok());
+  std::shared_ptr<Buffer> Filled(std::byte value, size_t bytes = kBytes) {
+    auto out = Allocate(bytes);
+    EXPECT_TRUE(stream_->Fill(*out, 0, bytes, value).ok());
     return out;
   }
   absl::Status Copy(Executable& kernel, Buffer& to, Buffer& from, const LaunchShape& shape,
@@ -87,7 +87,7 @@ TEST_F(CudaTensorMapTest, OldMapsAreMadeAgain) {
 TEST_F(CudaTensorMapTest, SaysWhatIsWrongWithAMap) {
   OpenSpecific();
   auto kernel = Kernel("boxes");
-  auto out = Filled(std::byte{0}), from = Filled(std::byte{1});
+  auto out = Filled(std::byte{0}), from = Filled(std::byte{1}, kBytes + 4);
   LaunchShape shape = Shape();
   shape.maps[0].slot = 2;
   EXPECT_CODE(Copy(*kernel, *out, *from, shape), kInvalidArgument);
@@ -99,6 +99,51 @@ TEST_F(CudaTensorMapTest, SaysWhatIsWrongWithAMap) {
   EXPECT_CODE(unaligned, kInternal);
   EXPECT_THAT(StatusText(unaligned), HasSubstr("cuTensorMapEncodeTiled fails with"));
   EXPECT_TRUE(device_->status().ok());
+}
+
+TEST_F(CudaTensorMapTest, ATensorFitsItsBuffer) {
+  OpenSpecific();
+  auto kernel = Kernel("boxes");
+  auto out = Filled(std::byte{0}), from = Filled(std::byte{1}), exact = Filled(std::byte{2}, 48);
+  EXPECT_CODE(Copy(*kernel, *out, *from, Shape(), 16), kInvalidArgument);
+  LaunchShape shape = Shape();
+  shape.maps[0].dims[1] = 17;
+  EXPECT_THAT(StatusText(Copy(*kernel, *out, *from, shape)),
+              HasSubstr("a tensor of 1088 bytes from buffer 1, which has 1024"));
+  // More bytes than a number of 64 bits counts.
+  shape.maps[0] = {
+      1,         2, 64, {32, int64_t{1} << 32, int64_t{1} << 32}, {64, (int64_t{1} << 40) - 16},
+      {32, 8, 1}};
+  ASSERT_EQ(shape.maps[0].MaybeWrong(), "");
+  EXPECT_EQ(shape.maps[0].tensor_bytes(), INT64_MAX);
+  EXPECT_CODE(Copy(*kernel, *out, *from, shape), kInvalidArgument);
+  EXPECT_CODE(Copy(*kernel, *out, *from, shape, 16), kInvalidArgument);
+  EXPECT_EQ(fake_->Calls("cuTensorMapEncodeTiled"), 0);
+  // Rows may be longer than what the tensor has of the last one.
+  shape.maps[0] = {1, 2, 32, {8, 2}, {32}, {16, 2}};
+  EXPECT_EQ(shape.maps[0].tensor_bytes(), 48);
+  EXPECT_TRUE(Copy(*kernel, *out, *exact, shape).ok());
+  EXPECT_CODE(Copy(*kernel, *out, *exact, shape, 1), kInvalidArgument);
+}
+
+TEST_F(CudaTensorMapTest, ATensorFitsTheBuffersOfAReplay) {
+  OpenSpecific();
+  auto kernel = Kernel("boxes");
+  const auto program = device_->Record(2, {{kernel, Shape(), {{0, 0}, {1, 64}}, {1}}}).value();
+  EXPECT_EQ(program->least_bytes()[1], kBytes + 64);
+  auto out = Filled(std::byte{0}), small = Filled(std::byte{1}),
+       large = Filled(std::byte{2}, kBytes + 64);
+  Buffer* const few[] = {out.get(), small.get()};
+  EXPECT_CODE(stream_->Replay(*program, few, {}), kInvalidArgument);
+  Buffer* const enough[] = {out.get(), large.get()};
+  ASSERT_TRUE(stream_->Replay(*program, enough, {}).ok());
+  EXPECT_EQ(ReadInt(*out), 0x02020202);
+  LaunchShape shape = Shape();
+  shape.maps[0] = {
+      1,         2, 64, {32, int64_t{1} << 32, int64_t{1} << 32}, {64, (int64_t{1} << 40) - 16},
+      {32, 8, 1}};
+  const auto endless = device_->Record(2, {{kernel, shape, {{0, 0}, {1, 64}}, {1}}}).value();
+  EXPECT_CODE(stream_->Replay(*endless, enough, {}), kInvalidArgument);
 }
 
 TEST_F(CudaTensorMapTest, DevicesWithoutThemRefuseMaps) {
