@@ -10,7 +10,7 @@ target_include_directories(uopd_client_cpp PUBLIC ${CMAKE_SOURCE_DIR}/client/inc
 uopd_layer(client/data uopd_core_ir ZLIB::ZLIB)
 uopd_layer(client/s3 uopd_core_base CURL::libcurl)
 
-file(GLOB uopctl_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/client/cli/*.cc)
+file(GLOB_RECURSE uopctl_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/client/cli/*.cc)
 add_executable(uopctl ${uopctl_sources})
 target_link_libraries(uopctl PRIVATE uopd_client_cpp uopd_client_data uopd_client_s3 CLI11::CLI11 nlohmann_json::nlohmann_json)
 

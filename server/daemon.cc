@@ -7,7 +7,7 @@
 #include "core/base/telemetry/log.h"
 #include "core/base/telemetry/metrics.h"
 #include "core/base/text.h"
-#include "server/engine/compile/core_compiler.h"
+#include "server/engine/compile/source/core_compiler.h"
 #include "server/net/address.h"
 #include "server/open_cluster.h"
 

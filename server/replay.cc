@@ -13,8 +13,8 @@
 #include "core/ir/io/print.h"
 #include "core/ir/io/wire.h"
 #include "server/engine/compile/compile_service.h"
-#include "server/engine/compile/core_compiler.h"
-#include "server/engine/compile/reproducer.h"
+#include "server/engine/compile/source/core_compiler.h"
+#include "server/engine/compile/source/reproducer.h"
 
 namespace uopd {
 namespace {

@@ -20,7 +20,7 @@
 #include "cache/store.h"
 #include "core/base/config/config.h"
 #include "server/engine/compile/compile_service.h"
-#include "server/engine/compile/key_explainer.h"
+#include "server/engine/compile/schedule/key_explainer.h"
 #include "server/engine/gauges.h"
 #include "server/engine/kept/kept_runs.h"
 #include "server/engine/operate/cache_operator.h"

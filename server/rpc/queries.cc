@@ -5,9 +5,9 @@
 
 #include "core/base/telemetry/log.h"
 #include "server/engine/operate/clear_failures.h"
-#include "server/rpc/calls.h"
+#include "server/rpc/call/calls.h"
+#include "server/rpc/call/unary.h"
 #include "server/rpc/service.h"
-#include "server/rpc/unary.h"
 
 namespace uopd::rpc {
 

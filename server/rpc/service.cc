@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "server/rpc/service.h"
 
-#include "server/rpc/streams.h"
-#include "server/rpc/unary.h"
+#include "server/rpc/call/unary.h"
+#include "server/rpc/stream/streams.h"
 
 namespace uopd::rpc {
 

@@ -5,8 +5,8 @@
 // Thread-safe. The engine outlives it.
 #pragma once
 #include "server/engine/engine.h"
-#include "server/rpc/calls.h"
-#include "server/rpc/streams.h"
+#include "server/rpc/call/calls.h"
+#include "server/rpc/stream/streams.h"
 #include "uopd/v1/uopd.grpc.pb.h"
 
 namespace uopd::rpc {

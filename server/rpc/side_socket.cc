@@ -10,7 +10,7 @@
 #include "core/base/telemetry/log.h"
 #include "core/base/telemetry/metrics.h"
 #include "core/base/text.h"
-#include "server/rpc/calls.h"
+#include "server/rpc/call/calls.h"
 
 namespace uopd::rpc {
 namespace {

@@ -23,9 +23,9 @@
 #include "core/ir/io/print.h"
 #include "core/ir/io/wire.h"
 #include "devices/null/null_device.h"
-#include "server/engine/compile/core_compiler.h"
-#include "server/engine/compile/kernels.h"
-#include "server/engine/compile/program.h"
+#include "server/engine/compile/kernel/kernels.h"
+#include "server/engine/compile/program/program.h"
+#include "server/engine/compile/source/core_compiler.h"
 #include "tests/fuzz/graph_corpus.h"
 #include "tests/fuzz/graph_mutator.h"
 

@@ -7,8 +7,8 @@
 #include "core/base/telemetry/log.h"
 #include "core/base/telemetry/metrics.h"
 #include "core/base/text.h"
-#include "server/engine/compile/program_tuning.h"
-#include "server/engine/compile/warm_up.h"
+#include "server/engine/compile/program/program_tuning.h"
+#include "server/engine/compile/source/warm_up.h"
 
 namespace uopd::engine {
 namespace {

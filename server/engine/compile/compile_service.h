@@ -27,17 +27,17 @@
 #include <string>
 
 #include "server/engine/base/task_pool.h"
-#include "server/engine/compile/draft_upgrades.h"
-#include "server/engine/compile/graph.h"
-#include "server/engine/compile/kernel_compiler.h"
-#include "server/engine/compile/kernel_loader.h"
-#include "server/engine/compile/kernels.h"
-#include "server/engine/compile/preparation.h"
-#include "server/engine/compile/program_flights.h"
-#include "server/engine/compile/program_table.h"
-#include "server/engine/compile/reproducer.h"
-#include "server/engine/compile/schedule.h"
-#include "server/engine/compile/tuning_plan.h"
+#include "server/engine/compile/kernel/kernel_compiler.h"
+#include "server/engine/compile/kernel/kernel_loader.h"
+#include "server/engine/compile/kernel/kernels.h"
+#include "server/engine/compile/program/draft_upgrades.h"
+#include "server/engine/compile/program/preparation.h"
+#include "server/engine/compile/program/program_flights.h"
+#include "server/engine/compile/program/program_table.h"
+#include "server/engine/compile/program/tuning_plan.h"
+#include "server/engine/compile/schedule/graph.h"
+#include "server/engine/compile/schedule/schedule.h"
+#include "server/engine/compile/source/reproducer.h"
 #include "server/engine/tune/tuning_service.h"
 
 namespace uopd::engine {

@@ -8,7 +8,7 @@
 #include "core/ir/io/wire.h"
 #include "core/schedule/kept/kept.h"
 #include "core/schedule/prepare/round_products.h"
-#include "server/engine/compile/schedule_target.h"
+#include "server/engine/compile/schedule/schedule_target.h"
 
 namespace uopd::engine {
 namespace {

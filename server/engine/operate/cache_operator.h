@@ -13,7 +13,7 @@
 #include "cache/store.h"
 #include "server/engine/base/device_set.h"
 #include "server/engine/base/request_context.h"
-#include "server/engine/compile/graph_compiler.h"
+#include "server/engine/compile/source/graph_compiler.h"
 #include "server/engine/operate/environments.h"
 #include "server/engine/tune/tuning_service.h"
 

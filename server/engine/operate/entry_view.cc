@@ -4,7 +4,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
 #include "core/base/text.h"
-#include "server/engine/compile/kernel_record.h"
+#include "server/engine/compile/source/kernel_record.h"
 #include "server/engine/tune/tuning_service.h"
 
 namespace uopd::engine {

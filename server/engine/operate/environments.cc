@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/base/text.h"
-#include "server/engine/compile/graph.h"
+#include "server/engine/compile/schedule/graph.h"
 
 namespace uopd::engine {
 namespace {

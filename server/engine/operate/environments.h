@@ -12,7 +12,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "server/engine/base/device_set.h"
-#include "server/engine/compile/graph_compiler.h"
+#include "server/engine/compile/source/graph_compiler.h"
 #include "server/engine/tune/kernel_tuner.h"
 
 namespace uopd::engine {

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "core/base/mutex.h"
-#include "server/engine/compile/tuning_plan.h"
+#include "server/engine/compile/program/tuning_plan.h"
 #include "server/engine/operate/tune_state.h"
 #include "server/engine/tune/tuning_observer.h"
 

@@ -15,8 +15,8 @@
 #include <string_view>
 
 #include "core/base/interrupt.h"
-#include "server/engine/compile/graph_compiler.h"
-#include "server/engine/compile/program.h"
+#include "server/engine/compile/program/program.h"
+#include "server/engine/compile/source/graph_compiler.h"
 
 namespace uopd::engine {
 

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "server/engine/base/run_report.h"
-#include "server/engine/compile/program.h"
+#include "server/engine/compile/program/program.h"
 
 namespace uopd::engine {
 

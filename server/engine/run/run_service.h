@@ -28,7 +28,7 @@
 #include "absl/functional/any_invocable.h"
 #include "server/engine/base/request_context.h"
 #include "server/engine/base/task_pool.h"
-#include "server/engine/compile/program.h"
+#include "server/engine/compile/program/program.h"
 #include "server/engine/run/run_control.h"
 #include "server/engine/session/buffer_store.h"
 #include "server/engine/session/result_memory.h"

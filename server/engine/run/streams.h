@@ -9,7 +9,7 @@
 #include "absl/container/inlined_vector.h"
 #include "core/base/status.h"
 #include "server/engine/base/device_set.h"
-#include "server/engine/compile/program.h"
+#include "server/engine/compile/program/program.h"
 
 namespace uopd::engine {
 

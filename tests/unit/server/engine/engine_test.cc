@@ -14,7 +14,7 @@
 #include "core/ir/io/wire.h"
 #include "devices/api/host/thread_priority.h"
 #include "devices/null/null_device.h"
-#include "server/engine/compile/core_compiler.h"
+#include "server/engine/compile/source/core_compiler.h"
 #include "tests/support/model_graphs.h"
 #include "tests/unit/server/engine/fixture.h"
 

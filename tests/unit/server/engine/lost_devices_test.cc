@@ -9,7 +9,7 @@
 
 #include "core/base/text.h"
 #include "devices/cuda/cuda_device.h"
-#include "server/engine/compile/core_compiler.h"
+#include "server/engine/compile/source/core_compiler.h"
 #include "server/engine/engine.h"
 #include "tests/support/cuda/fake_cuda.h"
 #include "tests/support/eventually.h"

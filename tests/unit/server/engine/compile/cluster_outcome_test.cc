@@ -2,7 +2,7 @@
 // What came from the server of a cluster is told apart from what lay on this machine.
 #include <gtest/gtest.h>
 
-#include "server/engine/compile/kernel_loader.h"
+#include "server/engine/compile/kernel/kernel_loader.h"
 #include "tests/unit/cache/cluster/key_files.h"
 #include "tests/unit/cache/cluster/sharing_store.h"
 #include "tests/unit/server/engine/fixture.h"

@@ -13,7 +13,7 @@
 #include "core/ir/build.h"
 #include "core/ir/io/wire.h"
 #include "devices/null/null_device.h"
-#include "server/engine/compile/core_compiler.h"
+#include "server/engine/compile/source/core_compiler.h"
 #include "server/engine/engine.h"
 #include "tests/support/environment.h"
 #include "tests/support/eventually.h"

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "devices/null/null_device.h"
-#include "server/engine/compile/core_compiler.h"
+#include "server/engine/compile/source/core_compiler.h"
 #include "server/engine/run/run_service.h"
 #include "tests/support/eventually.h"
 #include "tests/support/sharded_graph.h"

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT
+#include "server/rpc/call/call_scope.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <iterator>
+
+#include "absl/strings/str_format.h"
+#include "core/base/telemetry/log.h"
+#include "core/base/telemetry/log_limiter.h"
+#include "core/base/telemetry/metrics.h"
+#include "core/base/text.h"
+#include "server/rpc/call/status.h"
+
+namespace uopd::rpc {
+namespace {
+
+constexpr std::string_view kNames[] = {
+#define UOPD_UNARY(name) #name,
+#define UOPD_QUERY(name) #name,
+#define UOPD_STREAM(name) #name,
+#include "proto/methods.def"
+#undef UOPD_UNARY
+#undef UOPD_QUERY
+#undef UOPD_STREAM
+};
+constexpr size_t kMethods = std::size(kNames);
+constexpr size_t kCodes = 17;
+
+// Looking up a series takes a lock, so each series is looked up only once.
+Histogram& DurationOf(Method method, absl::StatusCode code) {
+  static std::array<std::atomic<Histogram*>, kMethods * kCodes> series{};
+  auto& slot = series[static_cast<size_t>(method) * kCodes + static_cast<size_t>(code)];
+  Histogram* found = slot.load(std::memory_order_acquire);
+  if (found == nullptr) {
+    const std::string name = absl::StatusCodeToString(code);
+    found = &metrics::RpcDuration({kNames[static_cast<size_t>(method)], name});
+    slot.store(found, std::memory_order_release);
+  }
+  return *found;
+}
+
+Gauge& InFlight() {
+  static Gauge& gauge = metrics::RpcInFlight();
+  return gauge;
+}
+
+// The client decides how many calls fail and, in part, the texts of their errors.
+void LogFailure(std::string_view method, const engine::RequestContext& request, int64_t ns,
+                const absl::Status& status) {
+  constexpr int kLinesASecond = 10;
+  static LogLimiter refused(kLinesASecond), failed(kLinesASecond);
+  const bool ours = absl::IsInternal(status) || absl::IsDataLoss(status);
+  uint64_t dropped = 0;
+  if (!LogEnabled(LogLevel::kDebug) && !(ours ? failed : refused).Take(&dropped)) return;
+  const std::string text = ClientText(status.ToString());
+  if (ours) {
+    UOPD_LOG(kError, "rpc", {"method", method}, {"req", request.id},
+             {"trace", request.trace.trace_id}, {"tenant", request.caller.tenant},
+             {"us", ns / 1000}, {"status", text}, {"dropped", dropped});
+  } else {
+    UOPD_LOG(kInfo, "rpc", {"method", method}, {"req", request.id},
+             {"trace", request.trace.trace_id}, {"tenant", request.caller.tenant},
+             {"us", ns / 1000}, {"status", text}, {"dropped", dropped});
+  }
+}
+
+// Calls that change what all clients share, or show what others have asked for.
+bool IsForOperators(Method method) {
+  switch (method) {
+    case Method::kClearQuarantine:
+    case Method::kListCacheEntries:
+    case Method::kGetCacheEntry:
+    case Method::kVerifyCache:
+    case Method::kEvictCacheEntries:
+    case Method::kPinCacheEntry:
+    case Method::kExportCache:
+    case Method::kImportCache:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::string RequestId(const grpc::CallbackServerContext& context) {
+  const auto& metadata = context.client_metadata();
+  if (auto it = metadata.find("x-request-id"); it != metadata.end() && it->second.size() <= 64) {
+    return {it->second.data(), it->second.size()};
+  }
+  static std::atomic<uint64_t> next{1};
+  return absl::StrFormat("%x", next.fetch_add(1, std::memory_order_relaxed));
+}
+
+// The trace that the caller names. Empty unless there is exactly one valid header.
+TraceParent TraceOf(const grpc::CallbackServerContext& context) {
+  const auto [first, last] = context.client_metadata().equal_range("traceparent");
+  if (first == last || std::next(first) != last) return {};
+  return TraceParent::Parse({first->second.data(), first->second.size()}).value_or(TraceParent());
+}
+
+}  // namespace
+
+engine::RequestContext ContextOf(grpc::CallbackServerContext& context) {
+  engine::RequestContext out;
+  const auto deadline = context.deadline();  // by the system's clock
+  if (deadline != std::chrono::system_clock::time_point::max()) {
+    out.deadline =
+        engine::RequestContext::Clock::now() + (deadline - std::chrono::system_clock::now());
+  }
+  out.cancelled = [&context] { return context.IsCancelled(); };
+  return out;
+}
+
+std::string PeerOf(const grpc::CallbackServerContext& context) {
+  // Forms: ipv4:127.0.0.1:4711, ipv6:[::1]:4711, or unix: with or without a path.
+  const std::string address = context.peer();
+  return address.starts_with("unix") ? "unix" : address.substr(0, address.rfind(':'));
+}
+
+absl::StatusOr<std::string> TenantOf(const engine::Engine& engine,
+                                     const grpc::CallbackServerContext& context) {
+  const engine::Tenants& tenants = engine.tenants();
+  if (!tenants.required()) return "";
+  const auto it = context.client_metadata().find("authorization");
+  if (it == context.client_metadata().end()) return tenants.Authenticate("");
+  return tenants.Authenticate({it->second.data(), it->second.size()});
+}
+
+void NameCaller(const grpc::CallbackServerContext& context, std::string_view session,
+                engine::Caller& caller) {
+  caller.peer = PeerOf(context);
+  caller.flow = session.empty() ? context.peer() : std::string(session);
+}
+
+absl::Status AdmitCall(engine::Engine& engine, const grpc::CallbackServerContext& context) {
+  engine::PeerRates& rates = engine.peer_rates();
+  return rates.limited() ? rates.Take(PeerOf(context), NowNs()) : absl::OkStatus();
+}
+
+int64_t BytesOf(const google::protobuf::Message& message) {
+  constexpr size_t kCarriers = 512;
+  return static_cast<int64_t>(kCarriers + message.SpaceUsedLong());
+}
+
+CallScope::CallScope(engine::Engine& engine, grpc::CallbackServerContext& context, Method method)
+    : method_(method), request_(ContextOf(context)) {
+  request_.id = RequestId(context);
+  request_.trace = TraceOf(context);
+  InFlight().Add(1);
+  auto tenant = TenantOf(engine, context);
+  admitted_ = tenant.status();
+  if (!tenant.ok()) return;
+  if (IsForOperators(method) && !engine.tenants().IsOperator(*tenant)) {
+    admitted_ = absl::PermissionDeniedError(
+        Cat(*tenant, " is no operator of this daemon (server.operators)"));
+    return;
+  }
+  request_.caller.tenant = *std::move(tenant);
+  auto work = engine.Begin();
+  admitted_ = work.status();
+  if (!work.ok()) return;
+  work_ = *std::move(work);
+  admitted_ = AdmitCall(engine, context);
+}
+
+grpc::Status CallScope::End(const absl::Status& status) {
+  InFlight().Add(-1);
+  const int64_t ns = NowNs() - request_.start_ns;
+  const ExemplarId id = request_.exemplar();
+  DurationOf(method_, status.code()).Observe(static_cast<double>(ns) * 1e-9, id);
+  request_.timings.Observe(id);
+  const std::string_view method = kNames[static_cast<size_t>(method_)];
+  if (status.ok()) {
+    UOPD_LOG(kDebug, "rpc", {"method", method}, {"req", request_.id},
+             {"trace", request_.trace.trace_id}, {"tenant", request_.caller.tenant},
+             {"us", ns / 1000});
+  } else {
+    LogFailure(method, request_, ns, status);
+  }
+  return ToGrpc(status);
+}
+
+}  // namespace uopd::rpc

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: MIT
+#include <atomic>
+#include <memory>
+#include <optional>
+
+#include "core/base/text.h"
+#include "server/net/stream_flow.h"
+#include "server/rpc/call/call_scope.h"
+#include "server/rpc/call/calls.h"
+#include "server/rpc/call/status.h"
+#include "server/rpc/stream/streams.h"
+
+namespace uopd::rpc {
+namespace {
+
+struct Request {
+  v1::PipelineRequest message;
+  int64_t held = 0;  // bytes
+  engine::Charge charge;
+  absl::Status refused;  // not OK: there was no memory for the message
+  size_t bytes() const { return static_cast<size_t>(held); }
+};
+
+// Also holds the Work of the request, so a drain waits until the client has the answer.
+struct Answer {
+  v1::PipelineResponse message;
+  engine::Work work;
+  int64_t held = 0;  // bytes
+  engine::Charge charge;
+  size_t bytes() const { return static_cast<size_t>(held); }
+};
+
+// Keeps itself alive until OnDone. Whoever works in it also keeps it alive.
+class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::PipelineResponse>,
+                       private net::StreamFlow<Request, Answer>,
+                       public WatchedStream,
+                       public std::enable_shared_from_this<Pipeline> {
+ public:
+  Pipeline(engine::Engine& engine, StreamWatch& watch, const StreamLimits& limits,
+           grpc::CallbackServerContext* context)
+      : StreamFlow(limits.pipeline_bytes),
+        engine_(engine),
+        watch_(watch),
+        context_(*context),
+        scope_(engine, *context, Method::kPipeline) {
+    // Give the scope's Work back at once, because an idle stream must not delay a drain. Each
+    // message takes its own Work.
+    scope_.ReleaseWork();
+  }
+
+  void Start() {
+    self_ = shared_from_this();
+    watch_.Add(self_);
+    if (scope_.admitted().ok()) {
+      Begin();
+    } else {
+      Finish(scope_.End(scope_.admitted()));
+    }
+  }
+
+  void OnReadDone(bool ok) override {
+    const auto alive = shared_from_this();
+    Request read;
+    if (ok) {
+      read = Charged();
+    }
+    StreamFlow::OnReadDone(ok, std::move(read));
+  }
+
+  void OnWriteDone(bool ok) override {
+    const auto alive = shared_from_this();
+    wait_.End();  // no effect if cancelled: this write then fails
+    StreamFlow::OnWriteDone(ok);
+  }
+
+  void OnCancel() override {
+    const auto alive = shared_from_this();
+    cancellation_->Cancel();
+  }
+
+  // A client may send nothing for any time. A client that does not read its answers may not.
+  void EndIfIdle(int64_t now_ns, const WatchLimits& limits) override {
+    if (wait_.Overdue(now_ns - WriteLimitNs(limits))) context_.TryCancel();
+    if (!limits.draining) return;
+    closed_.store(true, std::memory_order_relaxed);
+    Close();
+  }
+
+  void OnDone() override {
+    watch_.Remove(this);
+    self_ = nullptr;  // *this may be gone
+  }
+
+ private:
+  void StartRead() override { ServerBidiReactor::StartRead(&incoming_); }
+  void StartWrite(const Answer& answer) override {
+    wait_.Begin(NowNs());
+    ServerBidiReactor::StartWrite(&answer.message);
+  }
+  void End() override {
+    absl::Status status;
+    if (context_.IsCancelled()) {
+      status = absl::CancelledError("pipeline was cancelled");
+    } else if (closed_.load(std::memory_order_relaxed)) {
+      status = absl::UnavailableError("daemon is shutting down");
+    }
+    Finish(scope_.End(status));
+  }
+
+  // The message that was read, with its charge. If there is no memory for it, only its number is
+  // kept.
+  Request Charged() {
+    Request out;
+    out.held = BytesOf(incoming_);
+    auto charge =
+        engine::Charge::Take(engine_.client_bytes(), out.held, engine::ByteClass::kMessages);
+    out.refused = charge.status();
+    if (charge.ok()) {
+      out.charge = *std::move(charge);
+      out.message = std::move(incoming_);
+      incoming_.Clear();
+    } else {
+      out.message.set_sequence(incoming_.sequence());
+      out.message.set_epoch(incoming_.epoch());
+      incoming_ = v1::PipelineRequest();  // Clear would keep its memory
+      out.held = BytesOf(out.message);
+    }
+    return out;
+  }
+
+  // Only the thread that serves uses current_, charge_, answer_, failed_epoch_, request_, session_ and work_.
+  std::optional<Answer> Serve(Request& request) override {
+    current_ = std::move(request.message);
+    charge_ = std::move(request.charge);
+    request_ = ContextOf(context_);
+    request_.id = scope_.request().id;
+    request_.trace = scope_.request().trace;
+    request_.caller.tenant = scope_.tenant();
+    request_.EndWith(cancellation_);
+    answer_.Clear();
+    answer_.set_sequence(current_.sequence());
+    if (current_.epoch() != 0 && current_.epoch() == failed_epoch_) {
+      return Answered(absl::AbortedError(
+          Cat("an earlier call of epoch ", current_.epoch(), " of the pipeline failed")));
+    }
+    if (!request.refused.ok()) return Answered(request.refused);
+    auto work = engine_.Begin();
+    if (!work.ok()) return Answered(work.status());
+    work_ = *std::move(work);
+    if (absl::Status status = AdmitCall(engine_, context_); !status.ok()) return Answered(status);
+    if (current_.has_prepare()) return ServePrepare();
+    auto session = engine_.sessions().Use(SessionId(), scope_.tenant());
+    if (!session.ok()) return Answered(session.status());
+    session_ = *std::move(session);
+    if (IsQuickCall() && session_->strand().TryEnter()) return ServeHere();
+    NameCaller(context_, SessionId(), request_.caller);
+    auto admission = engine_.task_pool().Admit(request_.caller);
+    if (!admission.ok()) return Answered(admission.status());
+    session_->strand().Post(*std::move(admission), request_,
+                            [self = shared_from_this()](engine::Strand::Turn turn) mutable {
+                              self->TakeTurn(std::move(turn));
+                            });
+    return std::nullopt;
+  }
+
+  // Calls the engine on this thread. An answer that is ready at once is returned. So a client that
+  // sends a thousand calls is served in a loop.
+  std::optional<Answer> ServeHere() {
+    struct Handoff {
+      std::atomic<bool> second{false};  // whoever comes second handles the answer
+      std::optional<Answer> answer;
+    };
+    auto handoff = std::make_shared<Handoff>();
+    Call([self = shared_from_this(), handoff](const absl::Status& status) {
+      self->session_->strand().Leave();
+      handoff->answer = self->Answered(status);
+      if (handoff->second.exchange(true)) self->OnServed(*std::move(handoff->answer));
+    });
+    if (handoff->second.exchange(true)) return std::move(handoff->answer);
+    return std::nullopt;
+  }
+
+  // Runs on a thread of the task pool.
+  void TakeTurn(engine::Strand::Turn turn) {
+    auto done = [self = shared_from_this(),
+                 turn = std::move(turn)](const absl::Status& status) mutable {
+      turn.End();  // so that the session's next call finds nothing ahead
+      self->OnServed(self->Answered(status));
+    };
+    Call(std::move(done));
+  }
+
+  std::optional<Answer> ServePrepare() {
+    NameCaller(context_, current_.prepare().session_id(), request_.caller);
+    auto admission = engine_.task_pool().Admit(request_.caller);
+    if (!admission.ok()) return Answered(admission.status());
+    // By way of the task pool. Otherwise a result that is ready at once would be answered inside
+    // this call.
+    engine_.task_pool().Post(request_, [self = shared_from_this(),
+                                        admission = *std::move(admission)]() mutable {
+      rpc::Prepare(self->engine_, self->request_, self->current_.prepare(),
+                   self->answer_.mutable_prepare(),
+                   [self, admission = std::move(admission)](const absl::Status& status) mutable {
+                     admission.Leave();
+                     self->OnServed(self->Answered(status));
+                   });
+    });
+    return std::nullopt;
+  }
+
+  const std::string& SessionId() const {
+    static const std::string kNone;
+    switch (current_.call_case()) {
+      case v1::PipelineRequest::kExecute:
+        return current_.execute().session_id();
+      case v1::PipelineRequest::kCreateBuffers:
+        return current_.create_buffers().session_id();
+      case v1::PipelineRequest::kFreeBuffers:
+        return current_.free_buffers().session_id();
+      case v1::PipelineRequest::kUpload:
+        return current_.upload().session_id();
+      case v1::PipelineRequest::kDownload:
+        return current_.download().session_id();
+      case v1::PipelineRequest::kPrepare:
+      case v1::PipelineRequest::CALL_NOT_SET:
+        break;
+    }
+    return kNone;
+  }
+
+  bool IsQuickCall() {
+    if (current_.has_upload()) return IsQuick(*session_, current_.upload());
+    if (current_.has_create_buffers()) return IsQuick(current_.create_buffers());
+    if (session_->buffers().HasUnfilled()) return false;
+    return !current_.has_execute() || IsQuick(engine_, current_.execute());
+  }
+
+  // Serves the message, in the turn of its session.
+  void Call(Done done) {
+    const absl::Status wanted_still = request_.Check();
+    if (!wanted_still.ok()) return done(wanted_still);
+    if (!current_.has_execute()) return done(CallAtOnce());
+    rpc::Execute(engine_, request_, *session_, current_.execute(), Where::kHere,
+                 answer_.mutable_execute(), std::move(done));
+  }
+
+  absl::Status CallAtOnce() {
+    switch (current_.call_case()) {
+      case v1::PipelineRequest::kCreateBuffers:
+        return CreateBuffers(engine_, *session_, current_.create_buffers());
+      case v1::PipelineRequest::kFreeBuffers:
+        FreeBuffers(*session_, current_.free_buffers());
+        return absl::OkStatus();
+      case v1::PipelineRequest::kUpload:
+        return UploadChunk(engine_, *session_, current_.upload());
+      case v1::PipelineRequest::kDownload: {
+        v1::DownloadResponse& answer = *answer_.mutable_download();
+        UOPD_TRY(ReadChunk(engine_, *session_, current_.download(), answer.mutable_data()));
+        return absl::OkStatus();
+      }
+      case v1::PipelineRequest::kExecute:
+      case v1::PipelineRequest::kPrepare:
+      case v1::PipelineRequest::CALL_NOT_SET:
+        break;
+    }
+    return absl::InvalidArgumentError("message has no call");
+  }
+
+  Answer Answered(const absl::Status& status) {
+    if (status.ok()) {
+      if (session_) session_->NoteServed(current_.sequence());
+    } else {
+      answer_.clear_result();
+      failed_epoch_ = current_.epoch();
+    }
+    FillError(status, &answer_);
+    request_.timings.Observe(request_.exemplar());
+    session_ = {};
+    current_.Clear();
+    charge_ = {};
+    Answer out;
+    out.held = BytesOf(answer_);
+    // Bounded by limits.pipeline_bytes and one answer.
+    out.charge =
+        engine::Charge::Always(engine_.client_bytes(), out.held, engine::ByteClass::kAnswers);
+    out.message = std::move(answer_);
+    out.work = std::move(work_);
+    return out;
+  }
+
+  engine::Engine& engine_;
+  StreamWatch& watch_;
+  grpc::CallbackServerContext& context_;
+  CallScope scope_;
+
+  v1::PipelineRequest incoming_;  // being read
+  v1::PipelineRequest current_;   // being served
+  engine::Charge charge_;         // of current_
+  v1::PipelineResponse answer_;
+  uint64_t failed_epoch_ = 0;  // of the last call that failed
+  const std::shared_ptr<engine::Cancellation> cancellation_ =
+      std::make_shared<engine::Cancellation>();  // for all calls of the stream
+  engine::RequestContext request_;
+  engine::SessionUse session_;
+  engine::Work work_;
+  ClientWait wait_;  // for an answer to be taken
+  std::atomic<bool> closed_{false};
+  std::shared_ptr<Pipeline> self_;  // from Start to OnDone
+};
+
+}  // namespace
+
+grpc::ServerBidiReactor<v1::PipelineRequest, v1::PipelineResponse>* StartPipeline(
+    engine::Engine& engine, StreamWatch& watch, const StreamLimits& limits,
+    grpc::CallbackServerContext* context) {
+  auto pipeline = std::make_shared<Pipeline>(engine, watch, limits, context);
+  pipeline->Start();
+  return pipeline.get();  // alive at least until gRPC has called OnDone
+}
+
+}  // namespace uopd::rpc

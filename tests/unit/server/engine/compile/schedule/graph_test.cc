@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/compile/schedule/graph.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/engine/base/not_found.h"
+#include "tests/unit/server/engine/fixture.h"
+
+namespace uopd::engine {
+namespace {
+
+using testing::HasSubstr;
+using testing::SizeIs;
+
+class GraphsTest : public testing::Test {
+ protected:
+  absl::StatusOr<std::unique_ptr<Graph>> Get(const GraphRef& ref) {
+    return graphs_.Get(request_, ref);
+  }
+
+  const std::string bytes_ = ScaleGraph(4, 2);
+  const Digest digest_ = HashBytes(bytes_);
+  cache::Store store_{1 << 20};
+  Graphs graphs_{store_, {}};
+  RequestContext request_;
+};
+
+TEST_F(GraphsTest, BytesAreVerifiedAndHashed) {
+  for (const GraphRef& ref : {GraphRef{"", bytes_}, GraphRef{digest_.view(), bytes_}}) {
+    const auto graph = Get(ref);
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    EXPECT_EQ((*graph)->bytes(), bytes_);
+    EXPECT_EQ((*graph)->digest(), digest_);
+    EXPECT_FALSE((*graph)->stored());
+    EXPECT_TRUE((*graph)->sink());
+  }
+  EXPECT_GT(request_.timings[Phase::kVerify], 0);
+}
+
+TEST_F(GraphsTest, BytesThatAreNoGraphAreTheClientsFault) {
+  EXPECT_TRUE(absl::IsInvalidArgument(Get({"", "noise"}).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(Get({"", bytes_.substr(0, 10)}).status()));
+}
+
+TEST_F(GraphsTest, ADigestOfAnotherGraphIsRefusedAndTheRightOneNamed) {
+  const absl::Status status = Get({HashBytes("another").view(), bytes_}).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_THAT(StatusText(status), HasSubstr(digest_.Hex()));
+}
+
+TEST_F(GraphsTest, TheLimitOfNodesHolds) {
+  Graphs small(store_, {.max_nodes = 3});
+  EXPECT_TRUE(absl::IsResourceExhausted(small.Get(request_, {"", bytes_}).status()));
+}
+
+TEST_F(GraphsTest, ACallerThatIsGoneGetsNoGraph) {
+  request_.cancelled = [] { return true; };
+  EXPECT_TRUE(absl::IsCancelled(Get({"", bytes_}).status()));
+  request_.cancelled = nullptr;
+  request_.deadline = RequestContext::Clock::now();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(Get({"", bytes_}).status()));
+}
+
+TEST_F(GraphsTest, ADigestAloneNeedsTheStore) {
+  const absl::Status unknown = Get({digest_.view(), ""}).status();
+  EXPECT_EQ(MissingKind(unknown), kProgram);
+  EXPECT_THAT(StatusText(unknown), HasSubstr(digest_.Hex()));
+  EXPECT_TRUE(absl::IsInvalidArgument(Get({"short", ""}).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(Get({"", ""}).status()));
+}
+
+TEST_F(GraphsTest, WhatWasKeptIsFoundByItsDigest) {
+  graphs_.Keep(**Get({"", bytes_}));
+  const auto graph = Get({digest_.view(), ""});
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ((*graph)->bytes(), bytes_);
+  EXPECT_EQ((*graph)->digest(), digest_);
+  EXPECT_TRUE((*graph)->stored());
+  // A graph from the store is not written again.
+  ASSERT_TRUE(store_.Clear("graph").ok());
+  graphs_.Keep(**graph);
+  EXPECT_THAT(store_.List("graph", 10), SizeIs(0));
+}
+
+TEST_F(GraphsTest, AStoredGraphOfAnotherDigestIsUnknown) {
+  ASSERT_TRUE(store_.Put(GraphKey(digest_.view()), ScaleGraph(4, 3), 1).ok());
+  EXPECT_EQ(MissingKind(Get({digest_.view(), ""}).status()), kProgram);
+}
+
+TEST_F(GraphsTest, AStoredGraphIsDecodedWhenItsNodesAreNeeded) {
+  graphs_.Keep(**Get({"", bytes_}));
+  const auto graph = *Get({digest_.view(), ""});
+  EXPECT_FALSE(graph->sink());
+  ASSERT_TRUE(graph->NeedNodes(request_).ok());
+  ASSERT_TRUE(graph->sink());
+  EXPECT_EQ(ir::Encode(graph->ctx(), graph->sink()), bytes_);
+  // Once is enough.
+  const ir::UOp sink = graph->sink();
+  const int64_t spent = request_.timings[Phase::kVerify];
+  ASSERT_TRUE(graph->NeedNodes(request_).ok());
+  EXPECT_EQ(graph->sink(), sink);
+  EXPECT_EQ(request_.timings[Phase::kVerify], spent);
+}
+
+// Two schedules of one graph are equal only when both start from a fresh context.
+TEST_F(GraphsTest, DroppedNodesAreDecodedIntoAFreshContext) {
+  const auto graph = *Get({"", bytes_});
+  const size_t decoded = [&] {
+    graph->DropNodes();
+    EXPECT_FALSE(graph->sink());
+    EXPECT_TRUE(graph->NeedNodes(request_).ok());
+    return graph->ctx().size();
+  }();
+  ir::Mul(graph->ctx(), graph->ctx().Idx(12345), graph->ctx().Idx(54321));
+  EXPECT_GT(graph->ctx().size(), decoded);
+  graph->DropNodes();
+  ASSERT_TRUE(graph->NeedNodes(request_).ok());
+  EXPECT_EQ(graph->ctx().size(), decoded);
+  EXPECT_EQ(ir::Encode(graph->ctx(), graph->sink()), bytes_);
+}
+
+TEST_F(GraphsTest, AStoredGraphThatDoesNotVerifyIsAnErrorWhenNodesAreNeeded) {
+  const auto graph = Graph::Stored("noise", HashBytes("noise"), {});
+  EXPECT_FALSE(graph->NeedNodes(request_).ok());
+  EXPECT_FALSE(graph->sink());
+}
+
+TEST(InterruptScopeTest, TheContextForgetsTheInterruptAtTheEnd) {
+  ir::UOpContext ctx;
+  Interrupt interrupt(Interrupt::Clock::time_point::max());
+  {
+    const InterruptScope scope(ctx, interrupt);
+    EXPECT_EQ(ctx.maybe_interrupt(), &interrupt);
+  }
+  EXPECT_EQ(ctx.maybe_interrupt(), nullptr);
+}
+
+}  // namespace
+}  // namespace uopd::engine

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/compile/source/kernel_record.h"
+
+#include <gtest/gtest.h>
+
+namespace uopd::engine {
+namespace {
+
+KernelRecord Example() {
+  KernelRecord out;
+  out.name = "r_16";
+  out.object = std::string("\0obj", 4);
+  out.buffers = {{ir::Dtype::F32, 16, false, true}, {ir::Dtype::I8, 3, true, false}};
+  out.variables = {"n", "start"};
+  out.launch.grid[0] = 4;
+  out.launch.block[2] = 7;
+  out.launch.shared_bytes = 99;
+  out.opts = {{codegen::OptKind::kUpcast, 1, 4}, {codegen::OptKind::kPack, 0, 0}};
+  out.flops = 1.5e9;
+  out.bytes = 64;
+  out.estimate_ns = 3e7;
+  out.dtype = DtypeNumber::BF16;
+  out.polls = true;
+  return out;
+}
+
+TEST(KernelRecordTest, ComesBackAsItWas) {
+  const auto back = KernelRecord::Decode(Example().Encode());
+  ASSERT_TRUE(back.ok());
+  EXPECT_EQ(back->Encode(), Example().Encode());
+  EXPECT_EQ(back->object, Example().object);
+  EXPECT_EQ(back->buffers[1].dtype, ir::Dtype::I8);
+  EXPECT_TRUE(back->buffers[0].written);
+  EXPECT_FALSE(back->buffers[0].read);
+  EXPECT_EQ(back->launch, Example().launch);
+  EXPECT_EQ(back->flops, 1.5e9);
+  EXPECT_EQ(back->estimate_ns, 3e7);
+  EXPECT_EQ(back->opts, Example().opts);
+  EXPECT_EQ(back->dtype, DtypeNumber::BF16);
+  EXPECT_TRUE(back->polls);
+}
+
+TEST(KernelRecordTest, DamagedBytesAreRefused) {
+  const std::string bytes = Example().Encode();
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_FALSE(KernelRecord::Decode(bytes.substr(0, size)).ok()) << size;
+  }
+  EXPECT_FALSE(KernelRecord::Decode(bytes + "x").ok());
+}
+
+}  // namespace
+}  // namespace uopd::engine
