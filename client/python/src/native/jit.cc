@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Jit of the client library, in the steps that uopd/jit.py calls.
-#include "native/client.h"
-#include "native/tuning.h"
+#include "uopd/jit.h"
 
 #include <nanobind/stl/unique_ptr.h>
-#include "uopd/jit.h"
+
+#include "native/client.h"
+#include "native/tuning.h"
 
 namespace uopd::python {
 namespace {
