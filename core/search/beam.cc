@@ -69,6 +69,7 @@ class Search {
       const size_t trials = out_.trials.size();
       Choose();
       Flush();
+      if (options_.stepped) options_.stepped(out_);
       idle = best_seconds_ < before * (1 - options_.min_progress) ? 0 : idle + 1;
       if (stopped_) break;
       if (out_.trials.size() == trials)
@@ -86,6 +87,7 @@ class Search {
     const Trial* best = out_.Ranking().front();
     out_.best = best->opts;
     out_.seconds = best->seconds;
+    if (options_.stepped) options_.stepped(out_);
     return std::move(out_);
   }
 

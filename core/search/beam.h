@@ -44,6 +44,8 @@ struct Trial {
   int round = 0;                                             // the step; 0: the starting points
 };
 
+struct SearchResult;
+
 struct BeamOptions {
   int width = 4;               // candidates kept after each round
   int max_candidates = 500;    // measured in total
@@ -60,6 +62,9 @@ struct BeamOptions {
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   std::function<bool()> cancelled;             // polled; null: never cancelled
   std::function<void(const Trial&)> progress;  // called after each trial; null: not called
+  // Called after each step and at the end with what is known so far: trials, and counts of what was not measured. Null: not
+  // called.
+  std::function<void(const SearchResult&)> stepped;
   // What is known from before, and gets what the search measures: times of this kernel's programs, and how times depend on
   // programs. They outlive the search. Null: nothing.
   TrialBook* book = nullptr;

@@ -109,6 +109,10 @@ CACHE = {
           (rate("uopd_schedules_total", "instance"), "{{instance}} schedules"), (rate("uopd_kernels_compiled_total", "instance"), "{{instance}} kernels")),
     panel("Waits for another caller", "s", "Single flight: time that a caller waited for what another caller of the same daemon was making.",
           *quantiles("uopd_flight_wait_seconds", "value, ", "{{value}}")),
+    panel("Failures remembered", "short", "Failures that would happen again, by kind. Each is forgotten after a while (cache.failure_*_ms), or by "
+          "uopctl quarantine clear; uopctl quarantine list shows them.", ("sum by (kind) (uopd_failures_held{@})", "{{kind}}"), stack=True),
+    panel("Answers from remembered failures", "ops", "Requests and tunings that failed at once, because the same failed a short time ago.",
+          (rate("uopd_failures_remembered_total", "kind"), "{{kind}}"), stack=True),
   ],
   "Tiers": [
     panel("Hits", "percentunit", "Part of the lookups of a store that found the row, in any tier.", ("uopd:cache_hits:ratio_rate5m{@}", "{{instance}} {{store}}")),
@@ -156,13 +160,22 @@ TUNING = {
     panel("Time of a kernel", "s", "Time to tune one kernel here.", *quantiles("uopd_tune_duration_seconds", "", "")),
   ],
   "Candidates": [
-    panel("Candidates", "ops", "Candidates that were tried.", (rate("uopd_tune_candidates_total", "outcome"), "{{outcome}}"), stack=True),
+    panel("Candidates", "ops", "Candidates: measured, failed, remembered from an earlier search; and left out, pruned or duplicate.",
+          (rate("uopd_tune_candidates_total", "outcome"), "{{outcome}}"), stack=True),
     panel("Rejected", "short", "Fast candidates that computed something else than the reference, or failed at last. In 15 minutes.",
           "increase(uopd_tune_rejected_total{@}[15m])", steps=NONE_GOOD),
     panel("Stages, median", "s", "Time of one job: compile and measure (a candidate), reference, confirm (one of the fastest).",
           ("histogram_quantile(0.5, sum by (stage, le) (rate(uopd_tune_stage_duration_seconds_bucket{@}[$__rate_interval])))", "{{stage}}")),
     panel("Where the time goes", "s", "Seconds per second in each stage. Compiles run at the same time as each other.",
           (rate("uopd_tune_stage_duration_seconds_sum", "stage"), "{{stage}}"), stack=True),
+  ],
+  "Operations": [
+    panel("Operations that run", "short", "Tuning operations (uopctl tune) of the daemon that are not over.", "uopd_tune_operations_active{@}", width=6),
+    panel("Operations that ended", "short", "In 15 minutes, by how. interrupted: the daemon ended again and again during it.",
+          ("sum by (state) (increase(uopd_tune_operations_total{@}[15m]))", "{{state}}"), stack=True, width=6),
+    panel("Watchers", "short", "Clients that watch tuning operations.", "uopd_tune_watchers{@}", width=6),
+    panel("Imported winners", "short", "Results of tuning from bundles that were run against the reference, in 15 minutes. refused: they computed "
+          "something else, or did not run.", ("sum by (result) (increase(uopd_imported_winners_total{@}[15m]))", "{{result}}"), stack=True, width=6),
   ],
   "Workers": [
     panel("Jobs", "ops", "Jobs of worker processes that ended, by pool and outcome.", (rate("uopd_worker_jobs_total", "pool, outcome"), "{{pool}} {{outcome}}")),

@@ -170,6 +170,7 @@ Engine::Engine(const Config& config, std::unique_ptr<GraphCompiler> graph_compil
       gauges_({.store = *store_,
                .devices = devices_,
                .client_bytes = total_,
+               .failures = failures_,
                .maybe_workers = workers_.get(),
                .pools = {{"requests", &task_pool_},
                          {"long_runs", &long_runs_},

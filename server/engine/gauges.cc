@@ -86,6 +86,11 @@ void Gauges::Publish() {
     metrics::DeviceMemory({name, "pooled"}).Set(static_cast<double>(memory.pooled_bytes));
     metrics::DeviceMemoryLimit({name}).Set(static_cast<double>(memory.limit_bytes));
   }
+  const auto failures = sources_.failures.Counts();
+  for (size_t kind = 0; kind < failures.size(); ++kind) {
+    metrics::FailuresHeld({Name(static_cast<FailureKind>(kind))})
+        .Set(static_cast<double>(failures[kind]));
+  }
   sources_.devices.kernel_usage().Publish();
   PublishProcess();
   PublishWorkers();

@@ -13,6 +13,7 @@
 #include "cache/store.h"
 #include "core/base/mutex.h"
 #include "server/engine/base/device_set.h"
+#include "server/engine/base/recent_failures.h"
 #include "server/engine/base/task_pool.h"
 #include "server/engine/cache_gauges.h"
 #include "server/engine/session/quota.h"
@@ -27,6 +28,7 @@ class Gauges {
     cache::Store& store;
     DeviceSet& devices;
     const Quota& client_bytes;
+    RecentFailures& failures;
     Workers* maybe_workers;  // null: none
     std::vector<std::pair<const char*, const TaskPool*>> pools;
   };

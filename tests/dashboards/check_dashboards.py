@@ -135,7 +135,9 @@ class Dashboards(unittest.TestCase):
     cluster = [f"--cache-cluster=redis+unix://{folder}/redis.sock", f"--cache-cluster-sign-key={key}"]
     cls.first = Daemon(cls.processes, "first", *cluster, env={"TRACK_MATCH_STATS": "1"})
     cls.second = Daemon(cls.processes, "second", *cluster)
-    cls.third = Daemon(cls.processes, "third", "--device-list=CUDA:63,CPU")  # there is no such GPU
+    # There is no such GPU, and no time to tune a kernel whose compile takes long.
+    cls.third = Daemon(cls.processes, "third", "--device-list=CUDA:63,CPU", "--tune-timeout-ms=100ms")
+    cls.sign_key = f"--cache-cluster-sign-key={key}"
     cls.alertmanager = free_address()
     (folder / "alertmanager.yml").write_text("route: {receiver: nobody, group_wait: 0s}\nreceivers: [{name: nobody}]\n")
     cls.processes.start("alertmanager", "prometheus-alertmanager", f"--config.file={folder}/alertmanager.yml", f"--storage.path={folder}/alerts",
@@ -169,6 +171,29 @@ class Dashboards(unittest.TestCase):
         if cls.load_ends.is_set(): return
         daemon.run(graph, *flags)
         cls.call_with_trace(daemon)
+
+  def control(self, daemon, *arguments):
+    done = subprocess.run([UOPCTL, "--address", daemon.address, *arguments], capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stdout + done.stderr
+
+  def import_a_winner(self):
+    """A winner of a daemon outside of the cluster, which the second one runs against the reference."""
+    stranger = Daemon(self.processes, "stranger", self.sign_key)
+    graph, bundle = self.processes.path / "product.uop", self.processes.path / "winner.uopb"
+    graph.write_text(matmul(7))
+    for daemon, *arguments in ((stranger, "tune", str(graph), "--beam", "3", "--candidates", "4"), (stranger, "cache", "export", str(bundle)),
+                               (self.second, "cache", "import", "--run", str(bundle))):
+      code, text = self.control(daemon, *arguments)
+      self.assertEqual(code, 0, f"{arguments}: {text}")
+    self.assertEqual(self.second.value('uopd_imported_winners_total{result="proven"}'), 1)
+
+  def fail_to_tune(self):
+    """Twice: the second operation gets the failure of the first from memory."""
+    graph = self.processes.path / "slow.uop"
+    graph.write_text(slow(5000, 10_000))
+    for _ in range(2): self.control(self.third, "tune", str(graph), "--device", "CPU:0", "--beam", "1")
+    self.assertGreaterEqual(self.third.value('uopd_failures_remembered_total{kind="tuning"}'), 1)
+    self.assertTrue(eventually(lambda: self.third.value('uopd_failures_held{kind="tuning"}') >= 1))
 
   @classmethod
   def crash_a_compiler(cls, daemon):
@@ -249,6 +274,8 @@ class Dashboards(unittest.TestCase):
         if family.name.endswith("_" + unit): self.assertEqual(family.unit, unit, family.name)
 
   def test_5_every_panel_has_data(self):
+    self.import_a_winner()
+    self.fail_to_tune()
     self.assertTrue(self.crash_a_compiler(self.second))
     expressions = list(self.expressions())
     self.assertGreater(len(expressions), 80)

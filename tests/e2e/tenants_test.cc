@@ -69,6 +69,51 @@ TEST_F(TenantsTest, OnlyTokensOpenTheDoor) {
   EXPECT_NE(daemon_.Http("/healthz").find("200 OK"), std::string::npos);
 }
 
+// Calls without a right to them are limited like all others, and have an allowance of their own.
+TEST_F(TenantsTest, RefusedCallsAreLimitedAndTakeNothingFromOthers) {
+  std::filesystem::create_directories(folder_.path() / "limited");
+  DaemonProcess limited(folder_.path() / "limited",
+                        {"--server-token-file=" + TokenFile(), "--server-operators=alice",
+                         "--limits-peer-requests-per-s=5"});
+  const auto stub = v1::UopdService::NewStub(
+      grpc::CreateChannel(limited.listen(), grpc::InsecureChannelCredentials()));
+  const auto hello = [&](const char* token) {
+    grpc::ClientContext context;
+    if (*token != '\0') context.AddMetadata("authorization", Cat("Bearer ", token));
+    v1::HelloResponse response;
+    v1::HelloRequest request;
+    request.set_api_version_min(1);
+    request.set_api_version_max(1);
+    return stub->Hello(&context, request, &response);
+  };
+  const auto list = [&] {  // for operators
+    grpc::ClientContext context;
+    context.AddMetadata("authorization", "Bearer bob's");
+    v1::ListCacheEntriesResponse response;
+    return stub->ListCacheEntries(&context, v1::ListCacheEntriesRequest(), &response);
+  };
+  // What one call is refused with at first, and then by the limit.
+  const auto exhausts = [](const auto& call, grpc::StatusCode first) {
+    int refused = 0;
+    for (int i = 0; i < 200; ++i) {
+      const grpc::Status status = call();
+      if (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED) {
+        EXPECT_THAT(status.error_message(), HasSubstr("limits.peer_requests_per_s (5)"));
+        return refused;
+      }
+      EXPECT_EQ(status.error_code(), first) << status.error_message();
+      ++refused;
+    }
+    return -1;
+  };
+  EXPECT_GE(exhausts([&] { return hello("wrong"); }, grpc::StatusCode::UNAUTHENTICATED), 5);
+  const grpc::Status served = hello("bob's");
+  EXPECT_TRUE(served.ok()) << served.error_message();
+  EXPECT_GE(exhausts(list, grpc::StatusCode::PERMISSION_DENIED), 0);
+  const grpc::Status again = hello("alice's");
+  EXPECT_TRUE(again.ok()) << again.error_message();
+}
+
 // Another tenant cannot use a session id.
 TEST_F(TenantsTest, SessionsBelongToTheirTenant) {
   Client stubs(daemon_);

@@ -97,6 +97,12 @@ TEST_F(TuneOperationE2eTest, TunesShowsAndRemembers) {
   EXPECT_EQ(kernel["state"], "tuned");
   EXPECT_THAT(kernel["name"].get<std::string>(), HasSubstr("r_3_2_4"));
   EXPECT_GE(kernel["measured"], 2);
+  // What was not measured is told apart: with at most 12 candidates, most of what the search makes is left out.
+  EXPECT_GE(kernel["pruned"], 1);
+  EXPECT_GE(kernel["duplicates"], 0);
+  EXPECT_EQ(one["pruned"], kernel["pruned"]);
+  EXPECT_EQ(one["duplicates"], kernel["duplicates"]);
+  EXPECT_EQ(daemon.Metric("uopd_tune_candidates_total{outcome=\"pruned\"}"), kernel["pruned"]);
   EXPECT_LE(kernel["best_seconds"].get<double>(), kernel["heuristic_seconds"].get<double>());
   const std::string svg = test::ReadFile(picture);
   EXPECT_THAT(svg, StartsWith("<?xml"));

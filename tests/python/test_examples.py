@@ -23,7 +23,7 @@ def example(name):
 
 def test_all_are_tested():
   names = {p.stem for p in FOLDER.glob("*.py")}
-  assert names == {"fashion_mnist", "char_transformer", "kmeans", "mandelbrot", "remote_matmul", "data_parallel"}
+  assert names == {"fashion_mnist", "char_transformer", "kmeans", "mandelbrot", "remote_matmul", "data_parallel", "tune_model"}
   for p in FOLDER.glob("*.py"): assert f"client/examples/python/{p.name}" in p.read_text(), "the docstring has the command"
 
 
@@ -66,6 +66,15 @@ def test_mandelbrot_equals_numpy(tmp_path):
 def test_remote_matmul_multiplies():
   result = example("remote_matmul")(["--short"])
   assert result["error"] < 1e-5 and min(result.values()) > 0
+
+
+def test_tune_model_tunes_and_computes_the_same():
+  result = example("tune_model")(["--short"])
+  assert result["states"] == ["done"] and result["kernels"]
+  # A daemon that has tuned them before finds the winners.
+  tuned = [k for k in result["kernels"] if k.state in ("tuned", "found")]
+  assert tuned and all(k.measured >= 1 and k.best_seconds <= k.heuristic_seconds for k in tuned)
+  np.testing.assert_allclose(result["got"], result["expected"], rtol=1e-4, atol=1e-6)
 
 
 def test_data_parallel_is_training_on_one_device():

@@ -92,7 +92,7 @@ def tensor_text():
 
 
 def reference():
-  top = [(n, getattr(uopd, n)) for n in uopd.__all__ if n not in ("Tensor", "dtypes", "errors", "nn", "Device", "Error")]
+  top = [(n, getattr(uopd, n)) for n in uopd.__all__ if n not in ("Tensor", "dtypes", "errors", "nn", "tuning", "Device", "Error")]
   sections = [HEAD, "## Connections and settings\n", module_text(uopd, [(n, t) for n, t in top if n != "DType"]),
               "`Device.DEFAULT` is the daemon's default device; `Device.devices` are all of them.\n",
               "## Tensor\n", tensor_text(),
@@ -104,6 +104,7 @@ def reference():
   for name in sorted(n for n, m in vars(nn).items() if inspect.ismodule(m) and m.__name__.startswith("uopd.nn.")):
     module = getattr(nn, name)
     sections += [f"## nn.{name}\n", module.__doc__ + "\n", module_text(module, exported(module))]
+  sections += ["## tuning\n", paragraphs(uopd.tuning) + "\n", module_text(uopd.tuning, exported(uopd.tuning))]
   sections += ["## Exceptions\n", uopd.errors.__doc__ + "\n",
                "".join(f"- `errors.{n}` ({', '.join(b.__name__ for b in t.__bases__)}): {t.code}\n" for n, t in exported(uopd.errors))]
   return "\n".join(sections).rstrip() + "\n"

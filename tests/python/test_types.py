@@ -26,4 +26,6 @@ def test_the_program_runs():
   assert losses[-1] < losses[0] / 2
   assert typed_program.sum_of_first(Tensor([4, 5, 6]), 2).item() == 9
   y, shape, data = typed_program.mixed(Tensor([3.0, 6.0]))
+  [(name, _, pruned)] = typed_program.tuned(Tensor.ones(9, 5).contiguous().realize().sum(1))
+  assert name.startswith("r_") and pruned >= 0
   assert y.tolist() == [6.0] and shape == (1,) and data.tolist() == [6.0]

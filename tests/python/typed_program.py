@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A program of a user who checks types. test_types.py gives it to mypy, and runs it."""
 import numpy as np
-from uopd import Context, Tensor, TinyJit, Variable, dtypes, nn
+from uopd import Context, Tensor, TinyJit, Variable, dtypes, nn, tuning
 
 
 class Net:
@@ -36,6 +36,15 @@ def mixed(x: Tensor) -> tuple[Tensor, tuple[int, ...], memoryview]:
   return y, y.shape, y.data()
 
 
+def tuned(x: Tensor) -> list[tuple[str, float | None, int]]:
+  operation: tuning.Operation = tuning.start(x, beam=2, budget=30.0, candidates=6)
+  for progress in operation.watch():
+    first: tuning.Kernel | None = progress.kernels[0] if progress.kernels else None
+    if first is not None and first.state == "failed": operation.cancel()
+  return [(k.name, k.speedup, k.pruned) for k in operation.wait(timeout=10).kernels]
+
+
 def wrong() -> None:
   Tensor([1.0]).no_such_method()  # type: ignore[attr-defined]
   Tensor.zeros(2).reshape(1, 2).relu(1)  # type: ignore[call-arg]
+  tuning.start(7)  # type: ignore[arg-type]

@@ -125,6 +125,8 @@ json ToJson(const v1::Tune& tune) {
           {"budget_candidates", tune.budget_candidates()},
           {"spent_ms", tune.spent_ms()},
           {"candidates", tune.candidates()},
+          {"pruned", tune.pruned()},
+          {"duplicates", tune.duplicates()},
           {"created_unix_us", tune.created_unix_us()},
           {"ended_unix_us", tune.ended_unix_us()},
           {"attempts", tune.attempts()},
@@ -152,6 +154,7 @@ json ToJson(const v1::TunedKernel& kernel) {
           {"measured", kernel.measured()},
           {"failed", kernel.failed()},
           {"pruned", kernel.pruned()},
+          {"duplicates", kernel.duplicates()},
           {"search_ms", kernel.search_ms()},
           {"limited", kernel.limited()}};
 }

@@ -73,6 +73,7 @@ std::string TuneView::Line(size_t kernel) const {
   Append(out, k.measured(), " measured");
   if (k.failed() > 0) Append(out, ", ", k.failed(), " failed");
   if (k.pruned() > 0) Append(out, ", ", k.pruned(), " pruned");
+  if (k.duplicates() > 0) Append(out, ", ", k.duplicates(), " duplicates");
   Append(out, ", best ", ShortTime(k.best_seconds()), ", heuristic ",
          ShortTime(k.heuristic_seconds()));
   if (const double ratio = Speedup(k); ratio > 0) out += absl::StrFormat(" (%.2fx)", ratio);
@@ -95,8 +96,9 @@ std::string TuneView::Progress() const {
 }
 
 std::string TuneView::Table() const {
-  std::string out = absl::StrFormat("%10s %10s %7s %10s %-9s %-24s %s\n", "heuristic", "best",
-                                    "ratio", "candidates", "state", "kernel", "opts");
+  std::string out =
+      absl::StrFormat("%10s %10s %7s %10s %8s %10s %-9s %-24s %s\n", "heuristic", "best", "ratio",
+                      "candidates", "pruned", "duplicates", "state", "kernel", "opts");
   double before = 0, after = 0;
   for (const v1::TunedKernel& k : kernels_) {
     const double ratio = Speedup(k);
@@ -106,18 +108,20 @@ std::string TuneView::Table() const {
       after += k.best_seconds() * k.launches();
     }
     const std::string text = over ? k.opts() : k.detail();
-    out += absl::StrFormat("%10s %10s %7s %10d %-9s %-24s %s%s\n", ShortTime(k.heuristic_seconds()),
-                           ShortTime(k.best_seconds()),
-                           ratio > 0 ? absl::StrFormat("%.2fx", ratio) : "-",
-                           static_cast<long long>(k.measured() + k.failed()), k.state(), k.name(),
-                           text, over && k.limited() ? " (ended by the budget)" : "");
+    out += absl::StrFormat(
+        "%10s %10s %7s %10d %8d %10d %-9s %-24s %s%s\n", ShortTime(k.heuristic_seconds()),
+        ShortTime(k.best_seconds()), ratio > 0 ? absl::StrFormat("%.2fx", ratio) : "-",
+        static_cast<long long>(k.measured() + k.failed()), static_cast<long long>(k.pruned()),
+        static_cast<long long>(k.duplicates()), k.state(), k.name(), text,
+        over && k.limited() ? " (ended by the budget)" : "");
   }
   out += absl::StrFormat("%s: %d of %d kernels tuned, %d found, %d failed, %d skipped",
                          tune_.state(), tune_.kernels_tuned(), tune_.kernels(),
                          tune_.kernels_found(), tune_.kernels_failed(), tune_.kernels_skipped());
-  out += absl::StrFormat("; %d candidates in %.1f s of searches",
-                         static_cast<long long>(tune_.candidates()),
-                         1e-3 * static_cast<double>(tune_.spent_ms()));
+  out += absl::StrFormat(
+      "; %d candidates in %.1f s of searches, %d pruned, %d duplicates",
+      static_cast<long long>(tune_.candidates()), 1e-3 * static_cast<double>(tune_.spent_ms()),
+      static_cast<long long>(tune_.pruned()), static_cast<long long>(tune_.duplicates()));
   if (after > 0) {
     out += absl::StrFormat("; kernels of one run %s -> %s", ShortTime(before), ShortTime(after));
   }

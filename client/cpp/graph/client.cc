@@ -157,6 +157,8 @@ void Client::Cancel() { graph_->Cancel(); }
 Progress Client::progress(bool ask_daemon) const { return graph_->progress(ask_daemon); }
 bool Client::WaitForRoom(absl::Duration time) const { return graph_->WaitForRoom(time); }
 
+const ExecutionOptions& Client::execution() const { return graph_->options().execution; }
+
 const ClientStats& Client::stats() const {
   graph_->Poll();
   return graph_->stats();

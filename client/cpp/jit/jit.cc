@@ -34,6 +34,10 @@ void Jit::Abandon() {
 
 bool Jit::recorded() const { return recording_ != nullptr && warm_; }
 
+std::vector<RecordedGraph> Jit::Graphs() const {
+  return recorded() ? recording_->Graphs() : std::vector<RecordedGraph>();
+}
+
 void Jit::Reset() {
   recording_.reset();
   warm_ = false;

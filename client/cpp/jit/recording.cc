@@ -163,6 +163,17 @@ absl::Status Recording::End(std::span<const Tensor> outputs) {
   return absl::OkStatus();
 }
 
+std::vector<RecordedGraph> Recording::Graphs() const {
+  std::vector<RecordedGraph> out;
+  for (const Recorded& recorded : calls_) {
+    const bool known = std::ranges::any_of(out, [&](const RecordedGraph& g) {
+      return *g.graph == *recorded.call.graph && g.options == recorded.call.options;
+    });
+    if (!known) out.push_back({recorded.call.graph, recorded.call.options});
+  }
+  return out;
+}
+
 absl::Status Recording::SetVariables(std::span<const VariableValue> values,
                                      const Recorded& recorded, Call& call) const {
   for (const VariableValue& value : values) {

@@ -28,6 +28,7 @@ class Recording {
   absl::Status End(std::span<const Tensor> outputs);
   absl::StatusOr<std::vector<Tensor>> Replay(std::span<const Tensor> inputs,
                                              std::span<const VariableValue> variables);
+  std::vector<RecordedGraph> Graphs() const;
 
   // Called by GraphState before it sends the call. `numbers`: the buffers of the slots.
   void Add(const Call& call, std::span<const uint64_t> numbers, ir::UOpContext& ctx, ir::UOp sink);

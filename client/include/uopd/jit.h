@@ -56,6 +56,12 @@ class VariableValue {
   bool is_float_ = false;
 };
 
+// A graph that replays send, with the switches that they send it with.
+struct RecordedGraph {
+  std::shared_ptr<const std::string> graph;  // as Exported::graph (tensor.h)
+  ExecutionOptions options;
+};
+
 class Jit {
  public:
   using Function = std::function<absl::StatusOr<std::vector<Tensor>>(std::span<const Tensor>)>;
@@ -82,6 +88,8 @@ class Jit {
                                              std::span<const VariableValue> variables = {});
 
   bool recorded() const;
+  // The graphs of a replay, each once, in the order in which they are sent first. Empty: nothing was recorded.
+  std::vector<RecordedGraph> Graphs() const;
   // Forgets the recording: the next call runs the function, as the first one did.
   void Reset();
 

@@ -91,6 +91,18 @@ std::vector<RecentFailures::Entry> RecentFailures::List() {
   return out;
 }
 
+std::array<size_t, kFailureKinds> RecentFailures::Counts() {
+  std::array<size_t, kFailureKinds> out{};
+  MutexLock lock(mu_);
+  const int64_t now_us = now_();
+  for (size_t kind = 0; kind < kFailureKinds; ++kind) {
+    out[kind] = static_cast<size_t>(std::ranges::count_if(entries_[kind], [&](const auto& e) {
+      return now_us - e.second.since_us < lives_us_[kind];
+    }));
+  }
+  return out;
+}
+
 size_t RecentFailures::Clear(std::string_view prefix) {
   MutexLock lock(mu_);
   size_t cleared = 0;

@@ -52,6 +52,8 @@ class RecentFailures {
     absl::Status status;
   };
   std::vector<Entry> List() UOPD_EXCLUDES(mu_);  // the oldest first
+  // How many of each kind are remembered now.
+  std::array<size_t, kFailureKinds> Counts() UOPD_EXCLUDES(mu_);
   // Forgets those whose key begins with `prefix` (hexadecimal), and returns how many they were.
   size_t Clear(std::string_view prefix) UOPD_EXCLUDES(mu_);
 

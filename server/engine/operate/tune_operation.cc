@@ -53,7 +53,11 @@ void TuneOperation::Fill(TuneChanges& out) const {
   out.any = true;
   out.kernels = state_.kernels.size();
   out.host = host_;
-  for (const TunedKernelState& k : state_.kernels) ++out.counts[static_cast<size_t>(k.phase)];
+  for (const TunedKernelState& k : state_.kernels) {
+    ++out.counts[static_cast<size_t>(k.phase)];
+    out.pruned += k.pruned;
+    out.duplicates += k.duplicates;
+  }
   // The head is copied without the kernels, which may be many.
   TuneState& head = out.head;
   head.id = state_.id, head.tenant = state_.tenant, head.title = state_.title;
@@ -339,7 +343,7 @@ absl::StatusOr<SearchLimits> TuneOperation::Begin(size_t kernel) {
   k.detail.clear();
   k.opts.clear();
   k.best_s = std::numeric_limits<double>::infinity();
-  k.measured = k.failed = k.pruned = 0;
+  k.measured = k.failed = k.pruned = k.duplicates = 0;
   k.points.clear();
   ++k.search;
   Touch(kernel);
@@ -350,18 +354,14 @@ void TuneOperation::Tried(size_t kernel, const search::Trial& trial) {
   MutexLock lock(mu_);
   if (cancelled() || kernel >= live_.size() || live_[kernel].since_ns == 0) return;
   TunedKernelState& k = state_.kernels[kernel];
-  const bool first = k.measured + k.failed + k.pruned == 0;
+  const bool first = k.measured + k.failed == 0;
   if (trial.outcome == search::Trial::kMeasured) {
     ++k.measured;
-  } else if (trial.outcome == search::Trial::kFailed) {
-    ++k.failed;
   } else {
-    ++k.pruned;
+    ++k.failed;
   }
-  const auto number = static_cast<uint32_t>(k.measured + k.failed + k.pruned);
-  if (!trial.remembered &&
-      (trial.outcome == search::Trial::kMeasured || trial.outcome == search::Trial::kFailed))
-    ++state_.candidates;
+  const auto number = static_cast<uint32_t>(k.measured + k.failed);
+  if (!trial.remembered) ++state_.candidates;
   k.trying = Short(Text(trial.opts));
   if (trial.outcome == search::Trial::kMeasured && std::isfinite(trial.seconds)) {
     if (first) k.heuristic_s = trial.seconds;  // the search begins with the heuristic's choice
@@ -371,6 +371,15 @@ void TuneOperation::Tried(size_t kernel, const search::Trial& trial) {
     }
     k.AddPoint({number, trial.seconds}, PointLimit());
   }
+  Touch(kernel);
+}
+
+void TuneOperation::LeftOut(size_t kernel, uint64_t pruned, uint64_t duplicates) {
+  MutexLock lock(mu_);
+  if (cancelled() || kernel >= live_.size() || live_[kernel].since_ns == 0) return;
+  TunedKernelState& k = state_.kernels[kernel];
+  k.pruned = pruned;
+  k.duplicates = duplicates;
   Touch(kernel);
 }
 

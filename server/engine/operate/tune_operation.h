@@ -48,6 +48,7 @@ struct TuneChanges {
   std::string host;
   size_t kernels = 0;  // how many there are
   std::array<size_t, static_cast<size_t>(KernelPhase::kSkipped) + 1> counts{};  // by phase
+  uint64_t pruned = 0, duplicates = 0;  // of all kernels together, as in TunedKernelState
   // Kernels that changed, by number. Their points are those that are new.
   std::vector<std::pair<size_t, TunedKernelState>> changed;
 };
@@ -100,6 +101,7 @@ class TuneOperation final : public TuningObserver {
   bool cancelled() const override { return stop_.load(std::memory_order_acquire); }
   absl::StatusOr<SearchLimits> Begin(size_t kernel) override UOPD_EXCLUDES(mu_);
   void Tried(size_t kernel, const search::Trial& trial) override UOPD_EXCLUDES(mu_);
+  void LeftOut(size_t kernel, uint64_t pruned, uint64_t duplicates) override UOPD_EXCLUDES(mu_);
   void WaitsFor(size_t kernel, std::string_view holder) override UOPD_EXCLUDES(mu_);
   void Ended(size_t kernel, const absl::StatusOr<TuningRecord>& result, bool found) override
       UOPD_EXCLUDES(mu_);

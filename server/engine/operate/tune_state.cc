@@ -193,6 +193,8 @@ std::string TuneState::Encode() const {
   PutVarint(out, candidates);
   PutVarint(out, kernels.size());
   for (const TunedKernelState& k : kernels) PutTunedKernel(out, k);
+  // Behind everything else, where the states of older daemons end.
+  for (const TunedKernelState& k : kernels) PutVarint(out, k.duplicates);
   return out;
 }
 
@@ -217,6 +219,8 @@ absl::StatusOr<TuneState> TuneState::Decode(std::string_view bytes) {
   uint64_t kernels = 0;
   in.Read(kernels, kMostDecodedKernels);
   for (uint64_t i = 0; in.ok() && i < kernels; ++i) GetTunedKernel(in, out.kernels.emplace_back());
+  if (in.done()) return out;
+  for (TunedKernelState& k : out.kernels) in.Read(k.duplicates);
   if (!in.done()) return absl::DataLossError("the state of a tuning operation is damaged");
   return out;
 }

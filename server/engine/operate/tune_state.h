@@ -61,10 +61,12 @@ struct TunedKernelState {
   std::string trying;  // the candidate that was tried last
   double best_s = std::numeric_limits<double>::infinity();
   double heuristic_s = std::numeric_limits<double>::infinity();
-  uint64_t measured = 0, failed = 0, pruned = 0;
-  int64_t search_us = 0;  // time of its searches
-  uint32_t search = 0;    // number of the search that the counts and points are of
-  bool limited = false;   // the last search ended early, because of the budget
+  uint64_t measured = 0, failed = 0;
+  uint64_t pruned = 0;  // candidates that were made, and of which the search expected too little
+  uint64_t duplicates = 0;  // candidates whose program another one had
+  int64_t search_us = 0;    // time of its searches
+  uint32_t search = 0;      // number of the search that the counts and points are of
+  bool limited = false;     // the last search ended early, because of the budget
   std::vector<TunePoint> points;
 
   // The time of all launches in one run of the program, as far as it is known.
@@ -92,7 +94,7 @@ struct TuneState {
   std::vector<TunedKernelState> kernels;  // in the order of tuning
 
   std::string Encode() const;
-  // DATA_LOSS when the bytes are not a whole state.
+  // DATA_LOSS when the bytes are not a whole state. What daemons before the field `duplicates` wrote has none.
   static absl::StatusOr<TuneState> Decode(std::string_view bytes);
 };
 

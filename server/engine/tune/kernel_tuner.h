@@ -2,6 +2,7 @@
 // Finds the best opts of a kernel. TuningService calls it, and WorkerTuner implements it.
 #pragma once
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <string>
@@ -28,6 +29,9 @@ struct SearchControl {
   std::function<bool()> cancelled;
   std::function<void(const search::Trial&)>
       progress;  // called after each candidate; null: nobody asks
+  // Called as the search goes on, and when it ends: candidates that the models left out until now, and candidates whose
+  // program another one had. Null: nobody asks.
+  std::function<void(uint64_t pruned, uint64_t duplicates)> left_out;
   SearchLimits limits;
 };
 

@@ -5,6 +5,7 @@
 // parallel, and the result of another daemon may arrive during a search. That search then ends, and what it still reports
 // after Ended is to be ignored. No call may block.
 #pragma once
+#include <cstdint>
 #include <string_view>
 
 #include "server/engine/tune/kernel_tuner.h"
@@ -22,6 +23,9 @@ class TuningObserver {
   virtual absl::StatusOr<SearchLimits> Begin(size_t kernel) = 0;
   // One candidate was tried.
   virtual void Tried(size_t kernel, const search::Trial& trial) = 0;
+  // What the search has not measured until now: candidates of which the models expected too little, and candidates whose
+  // program another one had. The first number may fall: what was left out may be measured later.
+  virtual void LeftOut(size_t kernel, uint64_t pruned, uint64_t duplicates) = 0;
   // The daemon with this lease (LeaseOwner) tunes the kernel now. May be called again and again.
   virtual void WaitsFor(size_t kernel, std::string_view holder) = 0;
   // The last call about the kernel. `found`: the result is not of this task's search. Not called for kernels that nobody

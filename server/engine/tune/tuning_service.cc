@@ -403,6 +403,9 @@ absl::StatusOr<TuningRecord> TuningService::Search(const TuningTask& task, size_
   if (!limits.ok()) return absl::CancelledError(limits.status().message());
   control.limits = *limits;
   control.progress = [&](const search::Trial& trial) { task.observer->Tried(i, trial); };
+  control.left_out = [&](uint64_t pruned, uint64_t duplicates) {
+    task.observer->LeftOut(i, pruned, duplicates);
+  };
   auto found = tuner_->Tune(kernel.graph, *kernel.device, task.options, control);
   // The observer's limit is not the fault of the kernel, which must not count as one that cannot be tuned.
   if (absl::IsDeadlineExceeded(found.status()) && limits->time != std::chrono::milliseconds::max())

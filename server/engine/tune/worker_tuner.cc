@@ -109,8 +109,17 @@ absl::StatusOr<TuningRecord> WorkerTuner::Tune(std::string_view graph,
     recall.KeepSometimes();
     if (control.progress) control.progress(trial);
   };
-  UOPD_ASSIGN(worker::TunedKernel tuned,
-              worker::TuneKernel(ctx, sink, device.target(), tune, pools_(device)));
+  uint64_t pruned = 0, duplicates = 0;
+  tune.beam.stepped = [&](const search::SearchResult& so_far) {
+    pruned = static_cast<uint64_t>(so_far.pruned);
+    duplicates = static_cast<uint64_t>(so_far.duplicates);
+    if (control.left_out) control.left_out(pruned, duplicates);
+  };
+  auto found = worker::TuneKernel(ctx, sink, device.target(), tune, pools_(device));
+  // What was left out in one step may be measured in a later one, so it is counted at the end, however the search ended.
+  metrics::TuneCandidates({"pruned"}).Increment(pruned);
+  metrics::TuneCandidates({"duplicate"}).Increment(duplicates);
+  UOPD_ASSIGN(worker::TunedKernel tuned, std::move(found));
   recall.KeepModel();
   metrics::TuneRejected().Increment(tuned.rejected.size());
   TuningRecord out;

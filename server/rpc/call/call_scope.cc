@@ -138,6 +138,13 @@ absl::Status AdmitCall(engine::Engine& engine, const grpc::CallbackServerContext
   return rates.limited() ? rates.Take(PeerOf(context), NowNs()) : absl::OkStatus();
 }
 
+absl::Status RefuseCall(engine::Engine& engine, const grpc::CallbackServerContext& context,
+                        absl::Status why) {
+  engine::PeerRates& rates = engine.peer_rates();
+  if (rates.limited()) UOPD_TRY(rates.Take(Cat(PeerOf(context), ", refused"), NowNs()));
+  return why;
+}
+
 int64_t BytesOf(const google::protobuf::Message& message) {
   constexpr size_t kCarriers = 512;
   return static_cast<int64_t>(kCarriers + message.SpaceUsedLong());
@@ -149,11 +156,14 @@ CallScope::CallScope(engine::Engine& engine, grpc::CallbackServerContext& contex
   request_.trace = TraceOf(context);
   InFlight().Add(1);
   auto tenant = TenantOf(engine, context);
-  admitted_ = tenant.status();
-  if (!tenant.ok()) return;
+  if (!tenant.ok()) {
+    admitted_ = RefuseCall(engine, context, tenant.status());
+    return;
+  }
   if (IsForOperators(method) && !engine.tenants().IsOperator(*tenant)) {
-    admitted_ = absl::PermissionDeniedError(
-        Cat(*tenant, " is no operator of this daemon (server.operators)"));
+    admitted_ = RefuseCall(engine, context,
+                           absl::PermissionDeniedError(
+                               Cat(*tenant, " is no operator of this daemon (server.operators)")));
     return;
   }
   request_.caller.tenant = *std::move(tenant);

@@ -37,6 +37,11 @@ void NameCaller(const grpc::CallbackServerContext& context, std::string_view ses
 // RESOURCE_EXHAUSTED: the peer begins too many calls.
 absl::Status AdmitCall(engine::Engine& engine, const grpc::CallbackServerContext& context);
 
+// The status for a call that is refused before it is admitted: `why`, or RESOURCE_EXHAUSTED if such calls of the peer are too
+// many. They have an allowance of their own: whoever has no token does not use up the calls of others at its address.
+absl::Status RefuseCall(engine::Engine& engine, const grpc::CallbackServerContext& context,
+                        absl::Status why);
+
 // What the daemon holds for a message: its memory, and the gRPC operations that carry it.
 int64_t BytesOf(const google::protobuf::Message& message);
 

@@ -41,6 +41,7 @@ void Fill(size_t number, const engine::TunedKernelState& kernel, v1::TunedKernel
   out->set_measured(kernel.measured);
   out->set_failed(kernel.failed);
   out->set_pruned(kernel.pruned);
+  out->set_duplicates(kernel.duplicates);
   out->set_search_ms(WholeMs(kernel.search_us));
   out->set_search(kernel.search);
   out->set_limited(kernel.limited);
@@ -83,6 +84,8 @@ void Fill(const engine::TuneChanges& summary, v1::Tune* out) {
   out->set_kernels_found(count(KernelPhase::kFound));
   out->set_kernels_failed(count(KernelPhase::kFailed));
   out->set_kernels_skipped(count(KernelPhase::kSkipped));
+  out->set_pruned(summary.pruned);
+  out->set_duplicates(summary.duplicates);
 }
 
 v1::WatchTuneResponse ToMessage(const engine::TuneChanges& changes) {

@@ -222,17 +222,20 @@ void BindClient(nb::module_& m) {
     {
       nb::gil_scoped_release no_gil;
       Mutex().lock();
+      PauseWatches();
       client::Connection::BeforeFork();
     }
     AllBoxes().mutex.lock();  // only now: threads wait for it while they hold the GIL
   });
   m.def("after_fork_in_parent", [] {
     client::Connection::AfterForkInParent();
+    ContinueWatches();
     AllBoxes().mutex.unlock();
     Mutex().unlock();
   });
   m.def("after_fork_in_child", [] {
     client::Connection::AfterForkInChild();
+    ForgetWatches();
     for (const auto& weak : AllBoxes().all) new std::shared_ptr<Box>(weak.lock());
     AllBoxes().all.clear();
     NewEpoch();

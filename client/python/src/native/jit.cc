@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Jit of the client library, in the steps that uopd/jit.py calls.
-#include "native/client.h"
+#include "uopd/jit.h"
 
 #include <nanobind/stl/unique_ptr.h>
-#include "uopd/jit.h"
+
+#include "native/client.h"
+#include "native/tuning.h"
 
 namespace uopd::python {
 namespace {
@@ -42,6 +44,16 @@ void BindJit(nb::module_& m) {
            [](JitHandle& j, All outputs) {
              internal::CheckOwn(outputs);
              Check(LockedWithoutGil([&] { return j.jit.End(Tensors(outputs)); }));
+           })
+      .def("graphs",
+           [](const JitHandle& j) {
+             j.CheckEpoch();
+             return Locked([&] {
+               std::vector<TuneGraph> out;
+               for (const client::RecordedGraph& g : j.jit.Graphs())
+                 out.push_back({*g.graph, g.options});
+               return out;
+             });
            })
       .def("abandon", [](JitHandle& j) { Locked([&] { j.jit.Abandon(); }); })
       .def("replay", [](JitHandle& j, All inputs, const std::vector<std::string>& names,

@@ -19,5 +19,6 @@ NB_MODULE(_core, m) {
   BindCreation(op);
   BindOptimizers(m);
   BindFiles(m);
+  BindTuning(m);
   BindJit(m);
 }

@@ -18,4 +18,11 @@ void ForgetCancelled();
 // In the child after fork().
 void NewEpoch();
 
+// Watches of tuning operations (tune_watch.h). All under the lock of the process.
+// Around fork(): nothing of gRPC may run meanwhile. In the child the watches are the parent's.
+void PauseWatches();
+void ContinueWatches();
+void ForgetWatches();
+void CloseWatches();
+
 }  // namespace uopd::python

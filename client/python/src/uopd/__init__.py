@@ -12,8 +12,8 @@ from .runtime import Context, Device, client, close, connect, stats, sync
 from .tensor import Tensor
 from .jit import TinyJit
 from .variable import Variable
-from . import nn
+from . import nn, tuning
 
 __version__ = "0.1.0"
 __all__ = ["Tensor", "TinyJit", "dtypes", "DType", "Device", "Variable", "Context", "connect", "client", "close", "sync", "stats", "Error",
-           "errors", "nn"]
+           "errors", "nn", "tuning"]

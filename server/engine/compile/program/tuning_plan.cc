@@ -22,6 +22,9 @@ class Renumbered final : public TuningObserver {
   void Tried(size_t i, const search::Trial& trial) override {
     observer_->Tried(numbers_[i], trial);
   }
+  void LeftOut(size_t i, uint64_t pruned, uint64_t duplicates) override {
+    observer_->LeftOut(numbers_[i], pruned, duplicates);
+  }
   void WaitsFor(size_t i, std::string_view holder) override {
     observer_->WaitsFor(numbers_[i], holder);
   }

@@ -34,9 +34,11 @@ TEST_F(JitTest, AReplayIsOneRequestWithoutAGraphAndMakesNoNodes) {
     const std::vector<Tensor> out = Call(jit, {x, y});
     EXPECT_THAT(Out(out[0]), ElementsAre(2 * (3 * i + 3) + 30, 2 * (3 * i + 12) + 30)) << i;
     EXPECT_THAT(Out(out[1]), ElementsAre(i + 5)) << i;
+    EXPECT_EQ(jit.Graphs().size(), i < 1 ? 0u : 1u);
     if (i < 2) continue;
     EXPECT_EQ(daemon_->requests.size(), requests + 1);
     EXPECT_TRUE(daemon_->requests.back().graph().empty());
+    EXPECT_EQ(HashBytes(*jit.Graphs()[0].graph).view(), daemon_->requests.back().digest());
     EXPECT_EQ(client_.graph_nodes(), nodes);
   }
   EXPECT_EQ(runs, 2);

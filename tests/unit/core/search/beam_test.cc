@@ -191,6 +191,27 @@ TEST_F(BeamTest, CancellingKeepsWhatWasFound) {
   EXPECT_TRUE(absl::IsCancelled(Search(measurer).status()));
 }
 
+TEST_F(BeamTest, EachStepTellsWhatItLeftOut) {
+  std::vector<size_t> trials;
+  int pruned = -1, duplicates = -1;
+  options_.stepped = [&](const SearchResult& so_far) {
+    trials.push_back(so_far.trials.size());
+    EXPECT_GE(so_far.duplicates, duplicates);
+    pruned = so_far.pruned;
+    duplicates = so_far.duplicates;
+  };
+  FakeMeasurer measurer(Bowl);
+  const auto found = Search(measurer);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_GE(trials.size(), 2u);
+  EXPECT_TRUE(std::ranges::is_sorted(trials));
+  // The last call is at the end, and knows everything.
+  EXPECT_EQ(trials.back(), found->trials.size());
+  EXPECT_EQ(pruned, found->pruned);
+  EXPECT_EQ(duplicates, found->duplicates);
+  EXPECT_GT(pruned + duplicates, 0);
+}
+
 TEST_F(BeamTest, ADeadlineThatPassedIsAnError) {
   options_.deadline = std::chrono::steady_clock::now();
   FakeMeasurer measurer(Bowl);

@@ -92,14 +92,16 @@ TEST(TuneViewTest, MessagesBecomeOneView) {
   v1::TunedKernel* kernel = AddKernel(message, 0, "searching", 3e-6, 6e-6);
   kernel->set_measured(2);
   kernel->set_failed(1);
+  kernel->set_pruned(20);
+  kernel->set_duplicates(3);
   kernel->set_trying("[UPCAST(0, 4)]");
   AddPoint(kernel, 1, 6e-6);
   AddPoint(kernel, 2, 3e-6);
   AddKernel(message, 1, "waiting", kUnknown, kUnknown)->set_detail("host b");
   EXPECT_THAT(view.Add(message), ElementsAre(0, 1));
   EXPECT_EQ(view.Progress(),
-            "[1/2] k0 on CPU:0: 2 measured, 1 failed, best 3 us, heuristic 6 us (2.00x), tries "
-            "[UPCAST(0, 4)]");
+            "[1/2] k0 on CPU:0: 2 measured, 1 failed, 20 pruned, 3 duplicates, best 3 us, "
+            "heuristic 6 us (2.00x), tries [UPCAST(0, 4)]");
   EXPECT_EQ(view.Line(1), "[2/2] k1 on CPU:0: waiting for host b");
   // Points of the same search are added; those of another one begin anew.
   message.Clear();
@@ -126,10 +128,16 @@ TEST(TuneViewTest, TheTableSumsUp) {
   message.mutable_tune()->set_kernels(3);
   message.mutable_tune()->set_kernels_tuned(1);
   message.mutable_tune()->set_candidates(9);
+  message.mutable_tune()->set_pruned(70);
+  message.mutable_tune()->set_duplicates(11);
   v1::TunedKernel* kernel = AddKernel(message, 0, "tuned", 2e-3, 3e-3);
   kernel->set_launches(10);
   kernel->set_opts("[LOCAL(0, 8)]");
   kernel->set_limited(true);
+  kernel->set_measured(8);
+  kernel->set_failed(1);
+  kernel->set_pruned(70);
+  kernel->set_duplicates(11);
   AddKernel(message, 1, "found", 1e-3, kUnknown);
   AddKernel(message, 2, "skipped", kUnknown, kUnknown)->set_detail("the budget is used up");
   view.Add(message);
@@ -138,6 +146,9 @@ TEST(TuneViewTest, TheTableSumsUp) {
   EXPECT_THAT(table, HasSubstr("[LOCAL(0, 8)] (ended by the budget)"));
   EXPECT_THAT(table, HasSubstr("the budget is used up"));
   EXPECT_THAT(table, HasSubstr("done: 1 of 3 kernels tuned"));
+  EXPECT_THAT(table, HasSubstr("candidates   pruned duplicates"));
+  EXPECT_THAT(table, HasSubstr("         9       70         11 tuned"));
+  EXPECT_THAT(table, HasSubstr("9 candidates in 0.0 s of searches, 70 pruned, 11 duplicates"));
   // Ten launches; the kernel whose heuristic's time is not known is in neither sum.
   EXPECT_THAT(table, HasSubstr("kernels of one run 30 ms -> 20 ms"));
   EXPECT_THAT(table, Not(HasSubstr("inf")));

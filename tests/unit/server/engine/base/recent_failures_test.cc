@@ -9,6 +9,7 @@
 namespace uopd::engine {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class RecentFailuresTest : public ::testing::Test {
@@ -35,7 +36,9 @@ TEST_F(RecentFailuresTest, EachKindHasItsLife) {
   EXPECT_FALSE(failures_.Find(FailureKind::kCompiler, KeyOf(1)));  // of another kind
   EXPECT_FALSE(failures_.Find(FailureKind::kTuning, KeyOf(3)));
   EXPECT_EQ(failures_.List().size(), 2u);
+  EXPECT_THAT(failures_.Counts(), ElementsAre(1, 1, 0));
   now_us_ += 2'000'000;
+  EXPECT_THAT(failures_.Counts(), ElementsAre(1, 0, 0)) << "also before anybody looks for it";
   EXPECT_FALSE(failures_.Find(FailureKind::kCompiler, KeyOf(2)));
   EXPECT_EQ(failures_.List().size(), 1u);
   now_us_ += 300'000'000;

@@ -6,9 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <latch>
+#include <barrier>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "core/base/text.h"
 #include "tests/support/eventually.h"
@@ -49,6 +50,8 @@ class OperationsTuner final : public KernelTuner {
       trial.opts = {{codegen::OptKind::kUpcast, 0, i + 1}};
       if (control.progress) control.progress(trial);
       if (i == 1 && on_tune) UOPD_TRY(on_tune(control));
+      // What was left out first is measured later, all but two.
+      if (control.left_out) control.left_out(static_cast<uint64_t>(n - i + 1), 3);
     }
     return TuningRecord{.opts = {{codegen::OptKind::kUpcast, 0, 4}},
                         .seconds = 2e-6,
@@ -165,9 +168,13 @@ TEST_F(TuneOperationsTest, TunesEveryKernelAndKeepsTheWinnersForRequests) {
     EXPECT_EQ(k.heuristic_s, 8e-6);
     EXPECT_EQ(k.measured, 4u);
     EXPECT_EQ(k.failed, 1u);
+    EXPECT_EQ(k.pruned, 2u);
+    EXPECT_EQ(k.duplicates, 3u);
     EXPECT_EQ(k.points.size(), 4u);
     EXPECT_FALSE(k.limited);
   }
+  EXPECT_EQ((*op)->Summary().pruned, 6u);
+  EXPECT_EQ((*op)->Summary().duplicates, 9u);
   // The most expensive kernel comes first.
   EXPECT_THAT(estimates, ElementsAre(DoubleEq(64e-6), DoubleEq(16e-6), DoubleEq(8e-6)));
   // A request with this beam has nothing to tune and nothing to compile: its kernels are there.
@@ -377,6 +384,58 @@ TEST_F(TuneOperationsTest, TooManyAreRefusedAndTheSameCallIsOne) {
   EXPECT_TRUE(Becomes(*first, TunePhase::kDone));
   EXPECT_TRUE(Becomes(*bobs, TunePhase::kDone));
   EXPECT_EQ(daemon.tuner.calls, 2) << "both tenants wanted the kernel of 8, which is tuned once";
+}
+
+TEST_F(TuneOperationsTest, TheSameCallTwiceAtOnceIsOneOperation) {
+  constexpr int kRounds = 20;
+  std::barrier both(2);
+  thread_local bool caller = false;
+  OperationsDaemon daemon(store_);
+  // Both calls have found no operation of this id before either of them has planned.
+  daemon.compiler.on_interrupt = [&](Interrupt&) {
+    if (std::exchange(caller, false)) both.arrive_and_wait();
+    return absl::OkStatus();
+  };
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<std::shared_ptr<TuneOperation>> started(2);
+    {
+      std::vector<std::jthread> callers;
+      for (auto& op : started) {
+        callers.emplace_back([&] {
+          caller = true;
+          const auto result = daemon.Start(ScaleGraphs({8}), {.request_id = Cat("r", round)}, "al");
+          EXPECT_TRUE(result.ok()) << result.status();
+          if (result.ok()) op = *result;
+        });
+      }
+    }
+    ASSERT_NE(started[0], nullptr);
+    EXPECT_EQ(started[0], started[1]);
+    EXPECT_EQ(daemon.operations->List({.tenant = "al"}).size(), static_cast<size_t>(round) + 1);
+    ASSERT_TRUE(Becomes(started[0], TunePhase::kDone));
+  }
+  EXPECT_EQ(daemon.tuner.calls, 1);
+}
+
+TEST_F(TuneOperationsTest, WhatAnotherDaemonWroteDoesNotUndoACancel) {
+  // This daemon has read the row of an operation that runs elsewhere. Then it is cancelled here, and only then the row that
+  // was read before takes the place of the state.
+  TuneState running{.id = "0123abcd", .phase = TunePhase::kRunning, .kernels = {{}, {}}};
+  TuneOperation op(running);
+  ASSERT_TRUE(op.Cancel().ok());
+  op.Replace(running);
+  EXPECT_EQ(op.phase(), TunePhase::kCancelled);
+  EXPECT_TRUE(op.cancelled());
+  EXPECT_GT(op.Copy().ended_us, 0);
+  // Before a cancel it does, also with another list of kernels, of which watchers are told.
+  TuneOperation other(running);
+  TuneCursor cursor;
+  EXPECT_EQ(other.Changes(cursor).kernels, 2u);
+  running.kernels.resize(1);
+  other.Replace(running);
+  const TuneChanges changes = other.Changes(cursor);
+  EXPECT_TRUE(changes.replan);
+  EXPECT_EQ(changes.kernels, 1u);
 }
 
 TEST_F(TuneOperationsTest, OldOnesGo) {

@@ -10,6 +10,9 @@
 namespace uopd::engine {
 namespace {
 
+// A small number for each of three kernels, at the end of the encoded state. Older daemons wrote none.
+constexpr size_t kDuplicateBytes = 3;
+
 TuneState SomeState() {
   TuneState out;
   out.id = "0123abcd", out.tenant = "alice", out.request_id = "r", out.title = "model <1>";
@@ -23,7 +26,8 @@ TuneState SomeState() {
     k.graph = HashBytes(Cat("kernel", i)), k.name = Cat("k", i), k.device = "CPU:0";
     k.launches = 4, k.estimate_s = 1e-6, k.phase = static_cast<KernelPhase>(i * 3);
     k.detail = "detail", k.opts = "[UPCAST(0, 4)]", k.best_s = 1e-7 * i;
-    k.measured = 9, k.failed = 2, k.pruned = 1, k.search_us = 10, k.search = 2, k.limited = i == 1;
+    k.measured = 9, k.failed = 2, k.pruned = 1, k.duplicates = 4 + i, k.search_us = 10,
+    k.search = 2, k.limited = i == 1;
     for (uint32_t p = 1; p <= 5; ++p) k.points.push_back({p, 1e-6 / p});
   }
   return out;
@@ -49,14 +53,26 @@ TEST(TuneStateTest, ComesBackAsItWas) {
   EXPECT_EQ(got->kernels[1].points, want.kernels[1].points);
   EXPECT_EQ(got->kernels[1].best_s, want.kernels[1].best_s);
   EXPECT_TRUE(got->kernels[1].limited);
+  EXPECT_EQ(got->kernels[1].pruned, 1u);
+  EXPECT_EQ(got->kernels[1].duplicates, 5u);
   // What nothing is known about stays so.
   EXPECT_EQ(TuneState::Decode(TuneState{.kernels = {{}}}.Encode())->kernels[0].best_s,
             std::numeric_limits<double>::infinity());
 }
 
+TEST(TuneStateTest, StatesOfOlderDaemonsAreRead) {
+  TuneState state = SomeState();
+  const std::string whole = state.Encode(), old = whole.substr(0, whole.size() - kDuplicateBytes);
+  for (TunedKernelState& k : state.kernels) k.duplicates = 0;
+  const auto got = TuneState::Decode(old);
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ(got->Encode(), state.Encode());
+}
+
 TEST(TuneStateTest, EveryPrefixAndEveryAdditionIsDamage) {
   const std::string whole = SomeState().Encode();
   for (size_t n = 0; n < whole.size(); ++n) {
+    if (n == whole.size() - kDuplicateBytes) continue;  // the whole state of an older daemon
     EXPECT_TRUE(absl::IsDataLoss(TuneState::Decode(whole.substr(0, n)).status())) << n;
   }
   EXPECT_TRUE(absl::IsDataLoss(TuneState::Decode(whole + '\0').status()));
