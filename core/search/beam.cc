@@ -2,16 +2,17 @@
 #include "core/search/beam.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <set>
-#include <thread>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "core/base/bytes.h"
 #include "core/base/text.h"
+#include "core/search/lower_lists.h"
+#include "core/search/seeds.h"
 #include "core/search/stage_time.h"
 #include "core/search/surrogate.h"
 #include "core/search/too_long.h"
@@ -34,11 +35,19 @@ std::string KeyOf(const Opts& opts) {
 
 // Candidates that are made in one step, for each one that is measured: each costs a lowering.
 constexpr int kMadePerMeasured = 6;
-constexpr int kLevels = 2;           // of neighbours that a step looks ahead
-constexpr double kHope = 0.5;        // deviations by which a candidate may be better than expected
-constexpr double kDoubt = 2;         // deviations by which one that is left out may be better
-constexpr int kKnown = 16;           // trials before any candidate is left out
-constexpr double kClear = 1;         // and is still slower by this, of log2(time)
+constexpr int kLevels = 2;  // of neighbours that a step looks ahead
+constexpr size_t kShortened =
+    2;  // of those that are measured in a step, the best list without one opt
+constexpr int kMostPacks = 6;       // loads of a seed that are tried with PACK
+constexpr double kPackGain = 0.05;  // of log2(time), that such a PACK must save
+constexpr int kSeeds = 4;           // of those that are lowered, that are measured at the start
+constexpr double kFar = 8;          // times slower than the best: its neighbours are slow too
+constexpr size_t kShortList = 48;   // from which a model chooses one after the other
+constexpr size_t kGroup = 4;  // lists that are chosen before the model counts them as measured
+constexpr double kHope = 1;   // deviations by which a candidate may be better than expected
+constexpr double kDoubt = 2;  // deviations by which one that is left out may be better
+constexpr int kKnown = 16;    // trials before any candidate is left out
+constexpr double kClear = 1;  // and is still slower by this, of log2(time)
 constexpr float kOptsWeight = 0.5F;  // of the opts of a candidate beside what its program tells
 
 class Search {
@@ -97,6 +106,7 @@ class Search {
     Candidate candidate;
     std::vector<float> features, list;
     bool expanded = false;
+    bool shortens_best = false;  // the best list without one of its opts
   };
 
   void Start() {
@@ -113,10 +123,80 @@ class Search {
     if (stopped_ || Full()) return;
     if (auto made = Make(options, options_.max_lines)) batch_.push_back(*std::move(made));
     Flush();
+    if (!stopped_ && !Full()) MeasureSeeds();
+  }
+
+  // Measures the seeds that the model of programs expects most of, even if it expects more of the heuristic's choice.
+  void MeasureSeeds() {
+    for (Opts& seed : Seeds(kernel_, target_)) AddToFrontier(std::move(seed));
+    PackSeeds();
+    const auto left = options_.max_candidates - static_cast<int>(out_.trials.size());
+    std::vector<Opts> bases;  // of those in the batch, which differ in more than PACK
+    for (size_t i = 0;
+         i < pool_.size() && static_cast<int>(batch_.size()) < std::min(kSeeds, left);) {
+      Opts base = pool_[i].candidate.opts;
+      std::erase_if(base, [](const codegen::Opt& o) { return o.kind == codegen::OptKind::kPack; });
+      if (std::ranges::find(bases, base) != bases.end()) {
+        ++i;
+        continue;
+      }
+      bases.push_back(std::move(base));
+      batch_.push_back(std::move(pool_[i].candidate));
+      pool_.erase(pool_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    Flush();
+  }
+
+  // Lowers the frontier, then the best seeds with each PACK, and with all those that the model expects something of. Leaves the
+  // pool in the order of what it expects.
+  void PackSeeds() {
+    LowerFrontierFrom(0);
+    std::vector<std::pair<Opts, double>> seeds;
+    for (size_t i = 0; i < std::min(pool_.size(), static_cast<size_t>(kSeeds)); ++i)
+      seeds.emplace_back(pool_[i].candidate.opts, Expected(pool_[i]));
+    const int loads = std::min(kernel_.loads, kMostPacks);
+    const auto packed = [](Opts opts, int load) {
+      opts.push_back({codegen::OptKind::kPack, load, 0});
+      return Canonical(std::move(opts));
+    };
+    size_t known = frontier_.size();
+    for (const auto& [opts, expected] : seeds) {
+      for (int load = 0; load < loads; ++load) AddToFrontier(packed(opts, load));
+    }
+    LowerFrontierFrom(known);
+    known = frontier_.size();
+    for (const auto& [opts, expected] : seeds) {
+      Opts all = opts;
+      for (int load = 0; load < loads; ++load) {
+        const Opts one = packed(opts, load);
+        const auto at =
+            std::ranges::find(pool_, one, [](const Waiting& w) { return w.candidate.opts; });
+        if (at != pool_.end() && Expected(*at) < expected - kPackGain) all = packed(all, load);
+      }
+      if (all.size() > opts.size() + 1) AddToFrontier(std::move(all));
+    }
+    LowerFrontierFrom(known);
+  }
+
+  double Expected(const Waiting& waiting) const {
+    return model_.Predict(waiting.candidate.features);
+  }
+
+  void AddToFrontier(Opts opts) {
+    if (UnrolledElements(kernel_.axes, opts) > options_.max_unrolled) return;
+    if (seen_opts_.insert(KeyOf(opts)).second) frontier_.push_back(std::move(opts));
+  }
+
+  void LowerFrontierFrom(size_t first) {
+    std::vector<size_t> all(frontier_.size() - first);
+    std::iota(all.begin(), all.end(), first);
+    LowerToPool(all);
+    std::ranges::stable_sort(pool_, std::less<>(), [&](const Waiting& w) { return Expected(w); });
   }
 
   // Makes the most promising neighbours of the best candidates, and of the best ones among those that are not measured.
   void Grow() {
+    ShortenBest();
     for (int level = 0; level < kLevels && !stopped_; ++level) {
       if (level == 0) ExpandMeasured();
       ExpandWaiting();
@@ -124,10 +204,29 @@ class Search {
     }
   }
 
+  // Each opt of a list helped when it came; that it still does, beside those that came later, is not known.
+  void ShortenBest() {
+    const Opts& best = out_.Ranking().front()->opts;
+    if (!shortened_.insert(KeyOf(best)).second) return;
+    for (Waiting& waiting : pool_) waiting.shortens_best = false;
+    const size_t known = frontier_.size(), made = pool_.size();
+    for (size_t i = 0; i < best.size(); ++i) {
+      Opts next = best;
+      next.erase(next.begin() + static_cast<std::ptrdiff_t>(i));
+      next = Canonical(std::move(next));
+      if (seen_opts_.insert(KeyOf(next)).second) frontier_.push_back(std::move(next));
+    }
+    std::vector<size_t> all(frontier_.size() - known);
+    std::iota(all.begin(), all.end(), known);
+    LowerToPool(all);
+    for (size_t i = made; i < pool_.size(); ++i) pool_[i].shortens_best = true;
+  }
+
   void ExpandMeasured() {
     int left = std::max(options_.width, 1);
     for (const Trial* trial : out_.Ranking()) {
       if (left-- == 0) break;
+      if (trial->seconds > kFar * best_seconds_) break;
       if (expanded_.insert(KeyOf(trial->opts)).second) Expand(trial->opts);
     }
   }
@@ -147,10 +246,7 @@ class Search {
 
   // Adds the neighbours of `parent` that are new to the frontier.
   void Expand(const Opts& parent) {
-    for (Opts& next : Neighbours(kernel_, target_, parent)) {
-      if (UnrolledElements(kernel_.axes, next) > options_.max_unrolled) continue;
-      if (seen_opts_.insert(KeyOf(next)).second) frontier_.push_back(std::move(next));
-    }
+    for (Opts& next : Neighbours(kernel_, target_, parent)) AddToFrontier(std::move(next));
   }
 
   // Makes candidates of the frontier: three quarters of them those that the model of opts expects most of, the others from
@@ -160,17 +256,43 @@ class Search {
     std::vector<std::pair<double, size_t>> order;
     for (size_t i = 0; i < frontier_.size(); ++i)
       order.emplace_back(Hope(lists_.Predict(FeaturesOf(kernel_, frontier_[i]))), i);
-    std::ranges::sort(order);
-    std::vector<size_t> chosen;
     const auto wanted = std::min<size_t>(static_cast<size_t>(count), order.size());
-    for (size_t i = 0; i < wanted; ++i) {
-      const bool anywhere = i % 4 == 3;
-      const size_t at = anywhere ? i + Random() % (order.size() - i) : i;
-      std::swap(order[i], order[at]);
-      chosen.push_back(order[i].second);
+    std::vector<size_t> open = ShortList(order), chosen;
+    Surrogate lists = lists_;
+    while (chosen.size() + wanted / 4 < wanted && !open.empty()) {
+      std::vector<std::pair<double, size_t>> hopes;
+      for (const size_t i : open)
+        hopes.emplace_back(Hope(lists.Predict(FeaturesOf(kernel_, frontier_[i]))), i);
+      std::ranges::sort(hopes);
+      const size_t group = std::min({hopes.size(), kGroup, wanted - wanted / 4 - chosen.size()});
+      for (size_t k = 0; k < group; ++k) {
+        const size_t i = hopes[k].second;
+        chosen.push_back(i);
+        std::erase(open, i);
+        const std::vector<float> features = FeaturesOf(kernel_, frontier_[i]);
+        lists.Observe(features, lists.Predict(features).mean);
+      }
+    }
+    while (chosen.size() < wanted) {
+      const size_t i = Random() % frontier_.size();
+      if (std::ranges::find(chosen, i) == chosen.end()) chosen.push_back(i);
     }
     std::ranges::sort(chosen);
-    std::vector<absl::StatusOr<Candidate>> made = LowerAll(chosen);
+    LowerToPool(chosen);
+  }
+
+  // Takes these lists from the frontier, in ascending order, and their candidates into the pool.
+  void LowerToPool(std::span<const size_t> chosen) {
+    std::vector<const Opts*> lists;
+    for (const size_t i : chosen) lists.push_back(&frontier_[i]);
+    const auto lower = [&](const Opts& opts) {
+      codegen::Options options;
+      options.fast_math = options_.fast_math;
+      options.opts = &opts;
+      return Lower(options, options_.max_lines);
+    };
+    std::vector<absl::StatusOr<Candidate>> made = LowerLists(
+        lists, {lower, options_.threads, options_.on_thread, [&] { return CheckTime(); }});
     if (stopped_) return;
     for (size_t k = 0; k < chosen.size(); ++k) {
       auto candidate = Sift(std::move(made[k]), frontier_[chosen[k]]);
@@ -183,8 +305,17 @@ class Search {
       frontier_.erase(frontier_.begin() + static_cast<std::ptrdiff_t>(chosen[i]));
   }
 
+  // The most promising kShortList of them.
+  static std::vector<size_t> ShortList(std::vector<std::pair<double, size_t>>& hopes) {
+    std::ranges::sort(hopes);
+    std::vector<size_t> out;
+    for (size_t k = 0; k < std::min(hopes.size(), kShortList); ++k) out.push_back(hopes[k].second);
+    return out;
+  }
+
   // Moves the most promising of those that wait into the batch: by turns those that one model and the other expects most
-  // of, so that none of them leads alone. What both expect to be clearly slower than the best stays.
+  // of, so that none of them leads alone. What was chosen counts as measured, with the time that is expected of it: so the
+  // next one is not its twin. What both expect to be clearly slower than the best stays.
   void Choose() {
     const double most = std::log2(best_seconds_) + kClear;
     std::vector<std::pair<double, size_t>> by_program, by_list;
@@ -197,15 +328,36 @@ class Search {
       by_program.emplace_back(Hope(program), i);
       by_list.emplace_back(Hope(list), i);
     }
-    std::ranges::sort(by_program);
-    std::ranges::sort(by_list);
     const auto left =
         static_cast<size_t>(options_.max_candidates - static_cast<int>(out_.trials.size()));
     const size_t wanted = std::min({by_program.size(), static_cast<size_t>(options_.batch), left});
+    std::vector<size_t> open = ShortList(by_program);
+    for (const size_t i : ShortList(by_list)) {
+      if (std::ranges::find(open, i) == open.end()) open.push_back(i);
+    }
+    Surrogate programs = programs_, lists = lists_;
     std::set<size_t> chosen;
-    for (size_t k = 0; chosen.size() < wanted; ++k) {
-      chosen.insert(by_program[k].second);
-      if (chosen.size() < wanted) chosen.insert(by_list[k].second);
+    const auto choose = [&](auto&& expected, auto&& may) {
+      const auto at = std::ranges::min_element(open, std::less<>(), [&](size_t i) {
+        return may(pool_[i]) ? Hope(expected(pool_[i])) : kInfinity;
+      });
+      if (chosen.size() >= wanted || at == open.end() || !may(pool_[*at])) return;
+      chosen.insert(*at);
+      open.erase(at);
+    };
+    const auto of_program = [&](const Waiting& w) { return programs.Predict(w.features); };
+    const auto of_list = [&](const Waiting& w) { return lists.Predict(w.list); };
+    const auto any = [](const Waiting&) { return true; };
+    choose(of_program, [](const Waiting& w) { return w.shortens_best; });
+    while (chosen.size() < wanted) {
+      const std::set<size_t> before = chosen;
+      choose(of_program, any);
+      choose(of_list, any);
+      for (const size_t i : chosen) {
+        if (before.contains(i)) continue;
+        programs.Observe(pool_[i].features, programs.Predict(pool_[i].features).mean);
+        lists.Observe(pool_[i].list, lists.Predict(pool_[i].list).mean);
+      }
     }
     out_.pruned = static_cast<int>(pool_.size() - chosen.size());
     for (const size_t i : chosen) batch_.push_back(std::move(pool_[i].candidate));
@@ -216,38 +368,6 @@ class Search {
   absl::StatusOr<Candidate> Lower(const codegen::Options& options, size_t max_lines) const {
     const StageTime time("lower");
     return MakeCandidate(ctx_, sink_, target_, options, max_lines);
-  }
-
-  // The candidates of these lists of the frontier, in this order, by several threads. Only this thread asks for the time. What
-  // comes back is not complete if the search was stopped.
-  std::vector<absl::StatusOr<Candidate>> LowerAll(std::span<const size_t> chosen) {
-    std::vector<absl::StatusOr<Candidate>> out(chosen.size());
-    std::atomic<size_t> next{0};
-    std::atomic<bool> stopped{false};
-    const auto lower = [&] {
-      const size_t k = next.fetch_add(1);
-      if (k >= chosen.size() || stopped) return false;
-      codegen::Options options;
-      options.fast_math = options_.fast_math;
-      options.opts = &frontier_[chosen[k]];
-      out[k] = Lower(options, options_.max_lines);
-      return true;
-    };
-    std::vector<std::thread> threads;
-    const size_t count =
-        std::min(chosen.size(), static_cast<size_t>(std::max(1, options_.threads)));
-    for (size_t i = 1; i < count; ++i) {
-      threads.emplace_back([&] {
-        if (options_.on_thread) options_.on_thread();
-        while (lower()) {
-        }
-      });
-    }
-    while (CheckTime() && lower()) {
-    }
-    stopped = stopped_;
-    for (std::thread& thread : threads) thread.join();
-    return out;
   }
 
   // One of the starting points.
@@ -375,7 +495,7 @@ class Search {
   std::vector<Opts> frontier_;  // neighbours that were not made
   std::vector<Waiting> pool_;
   std::vector<Candidate> batch_;
-  absl::flat_hash_set<std::string> seen_opts_, expanded_;
+  absl::flat_hash_set<std::string> seen_opts_, expanded_, shortened_;
   absl::flat_hash_set<Digest> seen_text_;
 };
 

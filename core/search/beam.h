@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 // BeamSearch: the search for the opts that make a kernel fastest, by measuring candidates.
 //
-// It starts from the choice of the heuristic and from the kernel without opts. Each step adds the neighbours (moves.h) of the
-// best `width` candidates, and of the `width` most promising that were not measured, to the frontier; makes the programs of
-// the most promising lists of opts there; and measures a batch of the most promising programs. What is promising is said
-// by two models that learn from every measurement (surrogate.h), one of the opts and one of the programs; what was
-// learned from other kernels is the second one's prior (cost_model.h). A program is measured once, however many lists of
-// opts give it, and never if the book has it (trial_book.h). Programs that both models expect to be clearly slower are
-// left out.
+// It starts from the choice of the heuristic, from the kernel without opts, and from some seeds (seeds.h). Each step adds the
+// neighbours (moves.h) of the best `width` candidates, and of the `width` most promising that were not measured, to the
+// frontier; makes the programs of the most promising lists of opts there; and measures a batch of the most promising
+// programs. What is promising is said by two models that learn from every measurement (surrogate.h), one of the opts and one
+// of the programs; what was learned from other kernels is the second one's prior (cost_model.h). Within a batch, what was
+// chosen counts as measured with its expected time (the "kriging believer" of Ginsbourger, Le Riche and Carraro, "Kriging is
+// well-suited to parallelize optimization", 2010). A program is measured once, however many lists of opts give it, and never if
+// the book has it (trial_book.h). Programs that both models expect to be clearly slower are left out.
 //
 // The search ends when `patience` steps in turn saved too little, when nothing is left that could be faster, when the
 // budget of candidates or time is used up, or when it is cancelled. The result is the best candidate so far. The engine

@@ -290,6 +290,22 @@ std::vector<Opts> Neighbours(const KernelInfo& kernel, const Target& target, con
     add(OptKind::kPrefetch, std::min(kernel.reads, kMaxPrefetched), axis);
     ++tried;
   }
+  // The same along another axis. Two single moves would pass a kernel that is far slower.
+  for (size_t i = 0; i < opts.size(); ++i) {
+    const Opt& opt = opts[i];
+    const bool moves = opt.kind == OptKind::kVector || opt.kind == OptKind::kUpcast ||
+                       opt.kind == OptKind::kUnroll || opt.kind == OptKind::kThread;
+    if (target.blocks || !moves) continue;
+    for (int axis = 0; axis < count; ++axis) {
+      const bool taken = std::ranges::any_of(
+          opts, [&](const Opt& o) { return o.kind == opt.kind && o.axis == axis; });
+      const std::vector<int64_t> amounts = Amounts(opt.kind, axes[axis], target);
+      if (taken || std::ranges::find(amounts, opt.amount) == amounts.end()) continue;
+      Opts next = opts;
+      next[i].axis = axis;
+      out.push_back(Canonical(std::move(next)));
+    }
+  }
   for (size_t i = 0; i < opts.size(); ++i) {
     Opts next = opts;
     next.erase(next.begin() + static_cast<std::ptrdiff_t>(i));

@@ -38,7 +38,7 @@ Opts Canonical(Opts opts);
 // whole axis of symbolic size counts as 1.
 int64_t UnrolledElements(std::span<const AxisInfo> axes, const Opts& opts);
 
-// All canonical lists that are one step away: one more opt, one opt with another amount, or one opt
+// All canonical lists that are one step away: one more opt, one opt with another amount or along another axis, or one opt
 // less. Obviously illegal ones are left out; codegen::Lower decides about the others. Amounts come
 // from a table that depends on the target. A list has at most one opt of each kind per axis, but any MERGEs.
 std::vector<Opts> Neighbours(const KernelInfo& kernel, const Target& target, const Opts& opts);

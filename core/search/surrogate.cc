@@ -112,7 +112,7 @@ void Surrogate::Fit() {
   if (!distances.empty()) {
     auto middle = distances.begin() + static_cast<std::ptrdiff_t>(distances.size() / 2);
     std::ranges::nth_element(distances, middle);
-    length_ = std::max(0.5, std::sqrt(*middle));
+    length_ = std::max(0.5, 0.5 * std::sqrt(*middle));
   }
   factor_.assign(n * n, 0);
   for (size_t i = 0; i < n; ++i) {

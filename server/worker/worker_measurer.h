@@ -8,6 +8,7 @@
 #pragma once
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -59,13 +60,26 @@ class WorkerMeasurer final : public search::Measurer {
   // Without what says how to measure.
   absl::StatusOr<MeasureRequest> RequestOf(const search::Candidate& candidate,
                                            const std::string& object) const;
+  // Also of the times before, if it was timed before; timed once unless `again`.
   absl::StatusOr<double> Time(const search::Candidate& candidate,
-                              const absl::StatusOr<std::string>& object, double best_seconds);
+                              const absl::StatusOr<std::string>& object, double best_seconds,
+                              bool again);
+  // Whether the best kernel of the batches before is now clearly slower than it was: then something else used the machine,
+  // and the times of the batch count for little. Also if there is none yet: the first times may be those of a machine that
+  // wakes up.
+  bool WasDisturbed();
+
+  struct Best {
+    search::Candidate candidate;
+    std::string object;
+    double seconds = 0;
+  };
 
   const WorkerPools pools_;
   const MeasurerOptions options_;
   absl::flat_hash_map<std::string, int64_t> variables_;
   absl::flat_hash_map<Digest, absl::StatusOr<double>> by_object_;
+  std::optional<Best> best_;  // of all batches so far
 };
 
 }  // namespace uopd::worker

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // How close a search of 60 candidates comes to the best of 2,000: from the heuristic's choice, and from the kernel without
-// opts. The winners are then measured again, by turns, and compared by the medians of the ratios of their times.
+// opts. The short searches share a cost model, as those of a daemon do; a kernel's own searches teach it afterwards. The winners are then measured again, by turns, and compared by the medians of the ratios of their times.
 //
 // `--model` is the beginning of the names of kernels; `--scale` sets the size of the long search: 2,000 times the scale.
 #include <algorithm>
@@ -18,6 +18,7 @@ namespace uopd::perf {
 namespace {
 
 constexpr int kFew = 60, kMany = 2000, kRounds = 15;
+constexpr size_t kFinalists = 3;  // of each search
 
 search::BeamOptions Few(bool from_heuristic) {
   search::BeamOptions out;
@@ -60,7 +61,8 @@ double Ratio(const std::vector<std::vector<double>>& rounds, size_t a, size_t b)
   return Percentile(ratios, 0.5);
 }
 
-absl::Status Measure(const SearchSubject& subject, BenchWorkers& workers, const Options& options) {
+absl::Status Measure(const SearchSubject& subject, BenchWorkers& workers, const Options& options,
+                     search::CostModel& model) {
   ir::UOpContext ctx;
   UOPD_ASSIGN(const ir::UOp sink, ir::Decode(ctx, subject.graph, ir::Level::kKernel));
   std::vector<search::Candidate> winners;
@@ -70,15 +72,32 @@ absl::Status Measure(const SearchSubject& subject, BenchWorkers& workers, const 
     return absl::OkStatus();
   };
   UOPD_TRY(add({}));
-  const auto run = [&](const search::BeamOptions& beam) -> absl::Status {
+  // As tuning does: the best few of a search are measured again, by turns.
+  const auto run = [&](search::BeamOptions beam, search::CostModel* maybe_model) -> absl::Status {
+    beam.model = maybe_model;
+    beam.threads = workers.pools().compile.max_workers();
     worker::WorkerMeasurer measurer(ctx, sink, workers.pools(), workers.MeasurerFor());
     UOPD_ASSIGN(const auto found, search::BeamSearch(ctx, sink, workers.target(), beam, measurer));
-    codegen::Options how;
-    how.opts = &found.best;
-    return add(how);
+    std::vector<search::Candidate> finalists;
+    const auto ranking = found.Ranking();
+    for (size_t i = 0; i < std::min<size_t>(ranking.size(), kFinalists); ++i) {
+      codegen::Options how;
+      how.opts = &ranking[i]->opts;
+      UOPD_ASSIGN(auto made, search::MakeCandidate(ctx, sink, workers.target(), how, SIZE_MAX));
+      finalists.push_back(std::move(made));
+    }
+    UOPD_ASSIGN(const auto rounds, ByTurns(measurer, finalists));
+    size_t best = 0;
+    for (size_t i = 1; i < finalists.size(); ++i) {
+      if (Ratio(rounds, i, best) < 1) best = i;
+    }
+    winners.push_back(std::move(finalists[best]));
+    return absl::OkStatus();
   };
-  for (const search::BeamOptions& beam : {Few(true), Few(false), Many(options.scale)})
-    UOPD_TRY(run(beam));
+  search::CostModel before = model;  // a search teaches the model at its end
+  UOPD_TRY(run(Few(true), &model));
+  UOPD_TRY(run(Few(false), &before));
+  UOPD_TRY(run(Many(options.scale), nullptr));
   worker::WorkerMeasurer measurer(ctx, sink, workers.pools(), workers.MeasurerFor());
   UOPD_ASSIGN(const auto rounds, ByTurns(measurer, winners));
   // The long search is one of several: its best is the best of all.
@@ -98,11 +117,12 @@ absl::Status Measure(const SearchSubject& subject, BenchWorkers& workers, const 
 
 absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
   UOPD_ASSIGN(const auto workers, BenchWorkers::Start(options.daemon));
+  search::CostModel model;
   for (const char* set : {"models", "others"}) {
     UOPD_ASSIGN(const auto subjects, SearchSubjects(set, workers->target()));
     for (const SearchSubject& subject : subjects) {
       if (!subject.name.starts_with(options.model)) continue;
-      UOPD_TRY(WithFrame(Measure(subject, *workers, options), subject.name));
+      UOPD_TRY(WithFrame(Measure(subject, *workers, options, model), subject.name));
     }
   }
   return std::vector<Measurement>();
