@@ -19,7 +19,7 @@ namespace uopd::search {
 
 class Surrogate {
  public:
-  static constexpr size_t kMost = 300;
+  static constexpr size_t kMost = 128;
   static constexpr double kSlowest = 3;  // log2
 
   struct Prediction {
