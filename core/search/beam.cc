@@ -191,7 +191,9 @@ class Search {
     std::vector<size_t> all(frontier_.size() - first);
     std::iota(all.begin(), all.end(), first);
     LowerToPool(all);
-    std::ranges::stable_sort(pool_, std::less<>(), [&](const Waiting& w) { return Expected(w); });
+    std::ranges::sort(pool_, std::less<>(), [&](const Waiting& w) {
+      return std::pair(Expected(w), KeyOf(w.candidate.opts));
+    });
   }
 
   // Makes the most promising neighbours of the best candidates, and of the best ones among those that are not measured.

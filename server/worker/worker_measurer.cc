@@ -42,8 +42,9 @@ std::vector<absl::StatusOr<std::string>> WorkerMeasurer::Compile(
   // The longest first, so that all workers are done at about the same time.
   std::vector<size_t> order(batch.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, std::greater<>(),
-                           [&](size_t i) { return batch[i].source.size(); });
+  std::ranges::sort(order, std::less<>(), [&](size_t i) {
+    return std::pair(-static_cast<std::ptrdiff_t>(batch[i].source.size()), i);
+  });
   std::atomic<size_t> next{0};
   auto work = [&] {
     for (size_t k; (k = next.fetch_add(1)) < batch.size();) {
