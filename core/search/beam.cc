@@ -35,9 +35,7 @@ std::string KeyOf(const Opts& opts) {
 
 // Candidates that are made in one step, for each one that is measured: each costs a lowering.
 constexpr int kMadePerMeasured = 6;
-constexpr int kLevels = 2;  // of neighbours that a step looks ahead
-constexpr size_t kShortened =
-    2;  // of those that are measured in a step, the best list without one opt
+constexpr int kLevels = 2;          // of neighbours that a step looks ahead
 constexpr int kMostPacks = 6;       // loads of a seed that are tried with PACK
 constexpr double kPackGain = 0.05;  // of log2(time), that such a PACK must save
 constexpr int kSeeds = 4;           // of those that are lowered, that are measured at the start
