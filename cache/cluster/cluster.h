@@ -118,7 +118,7 @@ class Cluster {
   Deadline AskAt() UOPD_EXCLUDES(mu_);
   // So many answers are taken as they come, while there are at least kSpareQuiet spare records (below). Otherwise the
   // listener gathers what is announced in kGather. A full answer says that there is more, which is not waited for.
-  static constexpr int kAnswersAtOnce = 256;
+  static constexpr int kAnswersAtOnce = 512;
   static constexpr std::chrono::seconds kGather{1};
   // Records that this daemon asked for in vain are always fetched; of the others so many, and then one in kSpareEvery.
   // When none is left, the listener does not listen for them until there are ClusterOptions::spare_again. An answer that
