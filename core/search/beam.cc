@@ -6,6 +6,7 @@
 #include <numeric>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -38,14 +39,15 @@ constexpr int kMadePerMeasured = 6;
 constexpr int kLevels = 2;          // of neighbours that a step looks ahead
 constexpr int kMostPacks = 6;       // loads of a seed that are tried with PACK
 constexpr double kPackGain = 0.05;  // of log2(time), that such a PACK must save
-constexpr int kSeeds = 4;           // of those that are lowered, that are measured at the start
-constexpr double kFar = 8;          // times slower than the best: its neighbours are slow too
-constexpr size_t kShortList = 48;   // from which a model chooses one after the other
-constexpr size_t kGroup = 4;  // lists that are chosen before the model counts them as measured
-constexpr double kHope = 1;   // deviations by which a candidate may be better than expected
-constexpr double kDoubt = 2;  // deviations by which one that is left out may be better
-constexpr int kKnown = 16;    // trials before any candidate is left out
-constexpr double kClear = 1;  // and is still slower by this, of log2(time)
+constexpr int kSeeds = 4;           // that are measured at the start; more are lowered
+constexpr double kFar =
+    8;  // the neighbours of what is so many times slower than the best are not tried
+constexpr size_t kShortList = 48;  // candidates from which a model chooses one after the other
+constexpr size_t kGroup = 4;       // lists that are chosen before the model counts them as measured
+constexpr double kHope = 1;        // deviations by which a candidate may be better than expected
+constexpr double kDoubt = 2;       // deviations by which one that is left out may be better
+constexpr int kKnown = 16;         // trials before any candidate is left out
+constexpr double kClear = 1;       // and is still slower by this, of log2(time)
 constexpr float kOptsWeight = 0.5F;  // of the opts of a candidate beside what its program tells
 
 class Search {
@@ -145,10 +147,11 @@ class Search {
     Flush();
   }
 
-  // Lowers the frontier, then the best seeds with each PACK, and with all those that the model expects something of. Leaves the
-  // pool in the order of what it expects.
+  // Lowers the seeds in the frontier, then the best of them with each PACK, and with all PACKs together that the model expects
+  // to save time. Leaves the pool in the order of what the model expects, the fastest first.
   void PackSeeds() {
     LowerFrontierFrom(0);
+    SortPool();
     std::vector<std::pair<Opts, double>> seeds;
     for (size_t i = 0; i < std::min(pool_.size(), static_cast<size_t>(kSeeds)); ++i)
       seeds.emplace_back(pool_[i].candidate.opts, Expected(pool_[i]));
@@ -168,18 +171,20 @@ class Search {
       for (int load = 0; load < loads; ++load) {
         const Opts one = packed(opts, load);
         const auto at =
-            std::ranges::find(pool_, one, [](const Waiting& w) { return w.candidate.opts; });
+            std::ranges::find_if(pool_, [&](const Waiting& w) { return w.candidate.opts == one; });
         if (at != pool_.end() && Expected(*at) < expected - kPackGain) all = packed(all, load);
       }
       if (all.size() > opts.size() + 1) AddToFrontier(std::move(all));
     }
     LowerFrontierFrom(known);
+    SortPool();
   }
 
   double Expected(const Waiting& waiting) const {
     return model_.Predict(waiting.candidate.features);
   }
 
+  // If it is new, and not too large.
   void AddToFrontier(Opts opts) {
     if (UnrolledElements(kernel_.axes, opts) > options_.max_unrolled) return;
     if (seen_opts_.insert(KeyOf(opts)).second) frontier_.push_back(std::move(opts));
@@ -189,6 +194,9 @@ class Search {
     std::vector<size_t> all(frontier_.size() - first);
     std::iota(all.begin(), all.end(), first);
     LowerToPool(all);
+  }
+
+  void SortPool() {
     std::ranges::sort(pool_, std::less<>(), [&](const Waiting& w) {
       return std::pair(Expected(w), KeyOf(w.candidate.opts));
     });
@@ -204,7 +212,8 @@ class Search {
     }
   }
 
-  // Each opt of a list helped when it came; that it still does, beside those that came later, is not known.
+  // Makes the best list without each of its opts. An opt helped when it was added; whether it still helps beside the opts that
+  // were added later is not known.
   void ShortenBest() {
     const Opts& best = out_.Ranking().front()->opts;
     if (!shortened_.insert(KeyOf(best)).second) return;
@@ -213,12 +222,9 @@ class Search {
     for (size_t i = 0; i < best.size(); ++i) {
       Opts next = best;
       next.erase(next.begin() + static_cast<std::ptrdiff_t>(i));
-      next = Canonical(std::move(next));
-      if (seen_opts_.insert(KeyOf(next)).second) frontier_.push_back(std::move(next));
+      AddToFrontier(Canonical(std::move(next)));
     }
-    std::vector<size_t> all(frontier_.size() - known);
-    std::iota(all.begin(), all.end(), known);
-    LowerToPool(all);
+    LowerFrontierFrom(known);
     for (size_t i = made; i < pool_.size(); ++i) pool_[i].shortens_best = true;
   }
 
@@ -259,19 +265,23 @@ class Search {
     const auto wanted = std::min<size_t>(static_cast<size_t>(count), order.size());
     std::vector<size_t> open = ShortList(order), chosen;
     Surrogate lists = lists_;
-    while (chosen.size() + wanted / 4 < wanted && !open.empty()) {
+    const size_t by_hope = wanted - wanted / 4;
+    while (chosen.size() < by_hope && !open.empty()) {
       std::vector<std::pair<double, size_t>> hopes;
       for (const size_t i : open)
         hopes.emplace_back(Hope(lists.Predict(FeaturesOf(kernel_, frontier_[i]))), i);
       std::ranges::sort(hopes);
-      const size_t group = std::min({hopes.size(), kGroup, wanted - wanted / 4 - chosen.size()});
-      for (size_t k = 0; k < group; ++k) {
+      std::vector<std::pair<std::vector<float>, double>>
+          group;  // features, and the time that is expected
+      for (size_t k = 0; k < std::min({hopes.size(), kGroup, by_hope - chosen.size()}); ++k) {
         const size_t i = hopes[k].second;
+        std::vector<float> features = FeaturesOf(kernel_, frontier_[i]);
+        const double mean = lists.Predict(features).mean;
+        group.emplace_back(std::move(features), mean);
         chosen.push_back(i);
         std::erase(open, i);
-        const std::vector<float> features = FeaturesOf(kernel_, frontier_[i]);
-        lists.Observe(features, lists.Predict(features).mean);
       }
+      for (auto& [features, mean] : group) lists.Observe(std::move(features), mean);
     }
     while (chosen.size() < wanted) {
       const size_t i = Random() % frontier_.size();
@@ -305,7 +315,7 @@ class Search {
       frontier_.erase(frontier_.begin() + static_cast<std::ptrdiff_t>(chosen[i]));
   }
 
-  // The most promising kShortList of them.
+  // The kShortList most promising ones. Sorts `hopes`.
   static std::vector<size_t> ShortList(std::vector<std::pair<double, size_t>>& hopes) {
     std::ranges::sort(hopes);
     std::vector<size_t> out;
@@ -353,10 +363,14 @@ class Search {
       const std::set<size_t> before = chosen;
       choose(of_program, any);
       choose(of_list, any);
+      std::vector<std::tuple<size_t, double, double>> expected;  // all before the models change
       for (const size_t i : chosen) {
         if (before.contains(i)) continue;
-        programs.Observe(pool_[i].features, programs.Predict(pool_[i].features).mean);
-        lists.Observe(pool_[i].list, lists.Predict(pool_[i].list).mean);
+        expected.emplace_back(i, of_program(pool_[i]).mean, of_list(pool_[i]).mean);
+      }
+      for (const auto& [i, program, list] : expected) {
+        programs.Observe(pool_[i].features, program);
+        lists.Observe(pool_[i].list, list);
       }
     }
     out_.pruned = static_cast<int>(pool_.size() - chosen.size());

@@ -57,8 +57,8 @@ struct BeamOptions {
   int64_t max_unrolled = 256;  // limit on UnrolledElements of a candidate
   size_t max_lines = 3000;     // limit on the lines of its kernel
   int threads = 1;             // that make candidates; their number changes no result
-  std::function<void()>
-      on_thread;  // called first by each of them but the calling one; null: not called
+  // Called at the start of each of these threads, except the calling one. Null: not called.
+  std::function<void()> on_thread;
   bool fast_math = false;
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   std::function<bool()> cancelled;             // polled; null: never cancelled

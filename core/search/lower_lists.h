@@ -13,12 +13,12 @@ namespace uopd::search {
 struct LowerListsHow {
   std::function<absl::StatusOr<Candidate>(const Opts&)> lower;  // called by all threads
   int threads = 1;                                              // the calling one included
-  std::function<void()>
-      on_thread;  // called first by each of them but the calling one; null: not called
+  // Called at the start of each of these threads, except the calling one. Null: not called.
+  std::function<void()> on_thread;
   std::function<bool()> go_on;  // polled by the calling thread; false: no further list is begun
 };
 
-// In the order of the lists. Not complete (other lists have some error) if go_on said no.
+// The results are in the order of the lists. If go_on returned false, lists that were not begun have an error.
 std::vector<absl::StatusOr<Candidate>> LowerLists(std::span<const Opts* const> lists,
                                                   const LowerListsHow& how);
 

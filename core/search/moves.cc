@@ -17,8 +17,6 @@ namespace {
 using codegen::Opt;
 using codegen::OptKind;
 
-// Only the first axes of a kernel are tuned: the outer ones.
-constexpr int kMaxAxes = 8;
 constexpr int64_t kMostPadding = 2;  // of an axis, times its size
 constexpr int kMaxPrefetched = 3;    // only the first loads are tried with PREFETCH
 

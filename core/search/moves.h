@@ -12,6 +12,9 @@
 
 namespace uopd::search {
 
+// Only so many axes of a kernel are tuned: the outer ones.
+inline constexpr int kMaxAxes = 8;
+
 // One axis of the kernel, at the position that Opt::axis names.
 struct AxisInfo {
   int64_t size = 0;  // iterations; 0: symbolic

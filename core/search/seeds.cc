@@ -10,10 +10,10 @@ namespace {
 using codegen::Opt;
 using codegen::OptKind;
 
-constexpr int kMostAxes = 8;           // the outer ones, as moves have them
 constexpr int64_t kMostRegisters = 8;  // that an UPCAST of a seed fills
 
-// The largest amount up to kMostRegisters that divides the axis, if there is one; else that many, with padding.
+// How much of the axis an UPCAST takes: a short axis whole (0); else the largest amount from kMostRegisters / 2 to
+// kMostRegisters that divides it, or kMostRegisters, with padding.
 int64_t Registers(int64_t size) {
   if (size <= kMostRegisters) return 0;
   for (int64_t n = kMostRegisters; n >= kMostRegisters / 2; --n) {
@@ -37,7 +37,7 @@ std::optional<Opt> Threads(const KernelInfo& kernel, const Target& target, int a
 std::vector<Opts> Seeds(const KernelInfo& kernel, const Target& target) {
   std::vector<Opts> out;
   if (target.blocks) return out;
-  const int axes = std::min<int>(static_cast<int>(kernel.axes.size()), kMostAxes);
+  const int axes = std::min<int>(static_cast<int>(kernel.axes.size()), kMaxAxes);
   const auto axis = [&](int i) -> const AxisInfo& { return kernel.axes[static_cast<size_t>(i)]; };
   const int64_t lanes = target.vector_bytes / 4;
   const std::optional<Opt> threads = Threads(kernel, target, axes);

@@ -67,8 +67,7 @@ Surrogate::Row Surrogate::Centre(std::span<const float> x, float* to) const {
 // The linear part is measured from the first point, so that it is the same wherever the features lie.
 double Surrogate::Covariance(const Row& a, const Row& b) const {
   const float product = DotOfRows<kLanes>(a.values, b.values, width_);
-  const double distance2 = std::max(0.0F, a.square + b.square - 2 * product);
-  const double near = std::exp(-distance2 / (2 * length_ * length_));
+  const double near = std::exp(-double{Distance2(a, b, product)} / (2 * length_ * length_));
   return scale_ * scale_ * (near + kLinear * product / (length_ * length_));
 }
 
@@ -98,14 +97,14 @@ void Surrogate::Fit() {
   scale_ = std::max(kLeastScale, std::sqrt(variance / static_cast<double>(n)));
   width_ = (points_[0].size() + kLanes - 1) / kLanes * kLanes;
   flat_.resize(n * width_);
-  rows_.clear();
-  for (size_t i = 0; i < n; ++i) rows_.push_back(Centre(points_[i], &flat_[i * width_]));
-  // The usual distance of two points is the length over which values are alike.
+  squares_.resize(n);
+  for (size_t i = 0; i < n; ++i) squares_[i] = Centre(points_[i], &flat_[i * width_]).square;
+  // Half of the usual distance of two points is the length over which values are alike.
   std::vector<double> distances;
   for (size_t i = 0; i < n; ++i) {
     for (size_t j = 0; j < i; ++j) {
-      const float product = DotOfRows<kLanes>(rows_[i].values, rows_[j].values, width_);
-      distances.push_back(std::max(0.0F, rows_[i].square + rows_[j].square - 2 * product));
+      const Row a = PointAt(i), b = PointAt(j);
+      distances.push_back(Distance2(a, b, DotOfRows<kLanes>(a.values, b.values, width_)));
     }
   }
   length_ = 1;
@@ -117,7 +116,7 @@ void Surrogate::Fit() {
   factor_.assign(n * n, 0);
   for (size_t i = 0; i < n; ++i) {
     for (size_t j = 0; j <= i; ++j) {
-      double sum = Covariance(rows_[i], rows_[j]);
+      double sum = Covariance(PointAt(i), PointAt(j));
       if (i == j) sum += kNoise * scale_ * scale_;
       sum -= Dot(&factor_[i * n], &factor_[j * n], j);
       factor_[i * n + j] =
@@ -146,7 +145,7 @@ Surrogate::Prediction Surrogate::Predict(std::span<const float> features) {
   const Row asked = Centre(features, centred.data());
   double mean = mean_ + trust_ * Prior(features);
   for (size_t i = 0; i < n; ++i) {
-    near[i] = Covariance(asked, rows_[i]);
+    near[i] = Covariance(asked, PointAt(i));
     mean += near[i] * weights_[i];
   }
   double variance = Covariance(asked, asked);

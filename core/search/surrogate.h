@@ -11,6 +11,7 @@
 // observations the slowest ones are forgotten. Deterministic. Used by one thread. n observations cost n^3 / 6 multiplications
 // at the next prediction.
 #pragma once
+#include <algorithm>
 #include <functional>
 #include <span>
 #include <vector>
@@ -36,13 +37,18 @@ class Surrogate {
   Prediction Predict(std::span<const float> features);
 
  private:
-  // Features minus those of the first point, in a row of whole groups of kLanes, and the square of their length.
+  // Features minus those of the first point, in a row of whole groups of kLanes, and the square of their length. A view.
   struct Row {
     const float* values = nullptr;
     float square = 0;
   };
   static constexpr size_t kLanes = 8;
+  // Writes width_ numbers to `to`.
   Row Centre(std::span<const float> x, float* to) const;
+  Row PointAt(size_t i) const { return {&flat_[i * width_], squares_[i]}; }
+  static float Distance2(const Row& a, const Row& b, float product) {
+    return std::max(0.0F, a.square + b.square - 2 * product);
+  }
   double Covariance(const Row& a, const Row& b) const;
   double Prior(std::span<const float> x) const { return prior_ ? prior_(x) : 0; }
   void Fit();
@@ -53,9 +59,8 @@ class Surrogate {
   std::vector<double> times_;
   std::vector<double> values_;  // what the prior leaves of the times
   bool fitted_ = false;
-  size_t width_ = 0;         // of a row
-  std::vector<float> flat_;  // all points, centred
-  std::vector<Row> rows_;    // in flat_
+  size_t width_ = 0;                   // of a row
+  std::vector<float> flat_, squares_;  // the rows of all points
   double trust_ = 1, mean_ = 0, scale_ = 1, length_ = 1;
   std::vector<double> factor_;   // Cholesky factor of the covariances, lower triangle by rows
   std::vector<double> weights_;  // covariances^-1 (values - mean)

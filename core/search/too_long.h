@@ -2,8 +2,8 @@
 // TooLong: which lists of opts need not be made, because a shorter kernel was too long already.
 //
 // The length of a kernel grows with the amounts of UPCAST and UNROLL. So a list that has all opts of one that was too long,
-// with amounts as large or larger, is too long as well. This is a guess where an opt shortens what others made long; the
-// opts that are known to do that (kinds that change what one line computes) must be the same in both lists.
+// with amounts as large or larger, is taken to be too long as well. Some kinds of opts (VECTOR, TC ...) change how much one line
+// computes, and can make a kernel shorter: those must be equal in both lists.
 #pragma once
 #include <vector>
 
@@ -24,9 +24,9 @@ class TooLong {
  private:
   // What of a list decides how long its kernel is.
   struct Length {
-    Opts same;  // kinds that change what a line computes: equal in both lists
-    Opts
-        grows;  // UPCAST, UNROLL and PACK: in the longer list too, with such an amount or a larger one
+    Opts same;  // kinds that change how much a line computes: equal in both lists
+    // UPCAST, UNROLL and PACK: the longer list has each of them too, with an amount as large or larger.
+    Opts grows;
   };
   Length LengthOf(const Opts& opts) const;
   static bool Covers(const Length& shorter, const Length& longer);

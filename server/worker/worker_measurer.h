@@ -60,7 +60,7 @@ class WorkerMeasurer final : public search::Measurer {
   // Without what says how to measure.
   absl::StatusOr<MeasureRequest> RequestOf(const search::Candidate& candidate,
                                            const std::string& object) const;
-  // Also of the times before, if it was timed before; timed once unless `again`.
+  // The shortest time of the candidate's program so far. It is timed if it was not timed before, or if `again`.
   absl::StatusOr<double> Time(const search::Candidate& candidate,
                               const absl::StatusOr<std::string>& object, double best_seconds,
                               bool again);

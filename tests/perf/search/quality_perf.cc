@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // How close a search of 60 candidates comes to the best of 2,000: from the heuristic's choice, and from the kernel without
-// opts. The short searches share a cost model, as those of a daemon do; a kernel's own searches teach it afterwards. The winners are then measured again, by turns, and compared by the medians of the ratios of their times.
+// opts. The short searches share a cost model, as those of a daemon do; a kernel's own searches teach it afterwards. The
+// winners are then measured again, by turns, and compared by the medians of the ratios of their times.
 //
 // `--model` is the beginning of the names of kernels; `--scale` sets the size of the long search: 2,000 times the scale.
 #include <algorithm>
@@ -66,12 +67,13 @@ absl::Status Measure(const SearchSubject& subject, BenchWorkers& workers, const 
   ir::UOpContext ctx;
   UOPD_ASSIGN(const ir::UOp sink, ir::Decode(ctx, subject.graph, ir::Level::kKernel));
   std::vector<search::Candidate> winners;
-  const auto add = [&](const codegen::Options& how) -> absl::Status {
-    UOPD_ASSIGN(auto made, search::MakeCandidate(ctx, sink, workers.target(), how, SIZE_MAX));
-    winners.push_back(std::move(made));
-    return absl::OkStatus();
+  const auto make = [&](const codegen::Options& how) {
+    return search::MakeCandidate(ctx, sink, workers.target(), how, SIZE_MAX);
   };
-  UOPD_TRY(add({}));
+  {
+    UOPD_ASSIGN(auto heuristic, make({}));
+    winners.push_back(std::move(heuristic));
+  }
   // As tuning does: the best few of a search are measured again, by turns.
   const auto run = [&](search::BeamOptions beam, search::CostModel* maybe_model) -> absl::Status {
     beam.model = maybe_model;
@@ -83,7 +85,7 @@ absl::Status Measure(const SearchSubject& subject, BenchWorkers& workers, const 
     for (size_t i = 0; i < std::min<size_t>(ranking.size(), kFinalists); ++i) {
       codegen::Options how;
       how.opts = &ranking[i]->opts;
-      UOPD_ASSIGN(auto made, search::MakeCandidate(ctx, sink, workers.target(), how, SIZE_MAX));
+      UOPD_ASSIGN(auto made, make(how));
       finalists.push_back(std::move(made));
     }
     UOPD_ASSIGN(const auto rounds, ByTurns(measurer, finalists));
