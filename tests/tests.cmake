@@ -6,8 +6,11 @@ include(GoogleTest)
 # uopd_register_tests(PROGRAM LABEL [LATE] [GRPC] [TIMEOUT SECONDS]) tells ctest of a program's tests: each runs in a process of its
 # own. Under a sanitizer, where a process takes longer to start than most tests take to run, a process runs a quarter of
 # them. LATE: with devices that work late and in the background. GRPC: the program uses gRPC itself.
+# The target registered_tests builds all these programs.
+add_custom_target(registered_tests)
 function(uopd_register_tests program label)
   cmake_parse_arguments(arg "LATE;GRPC" "TIMEOUT" "" ${ARGN})
+  add_dependencies(registered_tests ${program})
   set(prefix "")
   set(environment "")
   if(label STREQUAL e2e)
