@@ -164,9 +164,13 @@ void FaultProxy::Loop() {
         return static_cast<short>((from.ended || from.held_bytes >= kMostHeld ? 0 : POLLIN) |
                                   (due ? POLLOUT : 0));
       };
-      // A descriptor of -1 is not looked at: a pair that stands still must not spin on a hangup.
-      polled.push_back({still ? -1 : pair.in.get(), wants(pair.forth, pair.back), 0});
-      polled.push_back({still ? -1 : pair.out.get(), wants(pair.back, pair.forth), 0});
+      // A descriptor of -1 is not looked at. Without events poll would still report a hangup, again and again, until the bytes
+      // that are held are due.
+      const auto add = [&](const UniqueFd& fd, short events) {
+        polled.push_back({events == 0 ? -1 : fd.get(), events, 0});
+      };
+      add(pair.in, wants(pair.forth, pair.back));
+      add(pair.out, wants(pair.back, pair.forth));
     }
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()).count();
     poll(polled.data(), polled.size(), static_cast<int>(std::max<int64_t>(left, 0)));

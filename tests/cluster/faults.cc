@@ -101,6 +101,7 @@ NamedFault OfProxies(const char* name, const char* doc, milliseconds lasts, Faul
 const std::vector<NamedFault>& Faults() {
   static const auto owner = std::make_shared<OwnerDies>();
   static const std::vector<NamedFault> faults = {
+      {"control", "nothing happens", seconds(1), Nothing, Nothing, true},
       {"kill", "the daemon that tunes is killed, and comes back later", seconds(5),
        [](Fleet& fleet) { return owner->Kill(fleet); },
        [](Fleet& fleet) { return owner->Restart(fleet); }},

@@ -15,6 +15,8 @@ struct NamedFault {
   // How long the fault lasts.
   std::chrono::milliseconds lasts;
   std::function<absl::Status(Fleet&)> begin, end;
+  bool control =
+      false;  // nothing breaks: shows how much the two sides of a comparison differ by chance
 };
 
 const std::vector<NamedFault>& Faults();

@@ -77,18 +77,9 @@ void WarmLoad::Client(size_t daemon) {
   }
 }
 
-double WarmLoad::Percentile(double p) {
+std::vector<double> WarmLoad::seconds() {
   const MutexLock lock(mu_);
-  if (seconds_.empty()) return 0;
-  std::vector<double> sorted = seconds_;
-  const auto at = static_cast<size_t>(p * static_cast<double>(sorted.size() - 1));
-  std::ranges::nth_element(sorted, sorted.begin() + static_cast<int64_t>(at));
-  return sorted[at];
-}
-
-int64_t WarmLoad::calls() {
-  const MutexLock lock(mu_);
-  return static_cast<int64_t>(seconds_.size());
+  return seconds_;
 }
 
 std::vector<std::string> WarmLoad::errors() {

@@ -19,9 +19,8 @@ class WarmLoad {
   ~WarmLoad() { Stop(); }
 
   void Stop();
-  // Of one call, in seconds; of all calls until now. p in [0, 1].
-  double Percentile(double p) UOPD_EXCLUDES(mu_);
-  int64_t calls() UOPD_EXCLUDES(mu_);
+  // What each call until now took.
+  std::vector<double> seconds() UOPD_EXCLUDES(mu_);
   int64_t moved() const { return moved_; }
   // What went wrong, the first few.
   std::vector<std::string> errors() UOPD_EXCLUDES(mu_);
