@@ -39,7 +39,7 @@ constexpr int kMadePerMeasured = 6;
 constexpr int kLevels = 2;          // of neighbours that a step looks ahead
 constexpr int kMostPacks = 6;       // loads of a seed that are tried with PACK
 constexpr double kPackGain = 0.05;  // of log2(time), that such a PACK must save
-constexpr int kSeeds = 4;           // that are measured at the start; more are lowered
+constexpr int kSeeds = 8;           // that are measured at the start; more are lowered
 constexpr double kFar =
     8;  // the neighbours of what is so many times slower than the best are not tried
 constexpr size_t kShortList = 48;  // candidates from which a model chooses one after the other

@@ -2,6 +2,7 @@
 #include "core/search/seeds.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <optional>
 
 namespace uopd::search {
@@ -10,7 +11,9 @@ namespace {
 using codegen::Opt;
 using codegen::OptKind;
 
-constexpr int64_t kMostRegisters = 8;  // that an UPCAST of a seed fills
+constexpr int64_t kMostRegisters = 8;   // that an UPCAST of a seed fills
+constexpr int64_t kMostColumns = 4;     // copies of each by the second UPCAST
+constexpr int64_t kOtherRegisters = 4;  // for what is added to the sums of a tile
 
 // How much of the axis an UPCAST takes: a short axis whole (0); else the largest amount from kMostRegisters / 2 to
 // kMostRegisters that divides it, or kMostRegisters, with padding.
@@ -22,45 +25,94 @@ int64_t Registers(int64_t size) {
   return kMostRegisters;
 }
 
-std::optional<Opt> Threads(const KernelInfo& kernel, const Target& target, int axes) {
-  if (target.threads < 2) return std::nullopt;
-  for (int i = 0; i < axes; ++i) {
-    const AxisInfo& axis = kernel.axes[static_cast<size_t>(i)];
-    if (!axis.is_reduce && axis.size >= target.threads)
-      return Opt{OptKind::kThread, i, target.threads};
+// How much of `size` a second UPCAST takes beside `rows` copies: the largest amount that divides it, or the largest one at
+// all, with padding, so that the tile fits into `most` registers. 0: none does.
+int64_t Columns(int64_t size, int64_t rows, int64_t most) {
+  int64_t out = 0;
+  for (int64_t n = 2; n <= std::min({size, kMostColumns, most / rows}); ++n) {
+    if (size % n == 0 || out == 0 || size % out != 0) out = n;
   }
-  return std::nullopt;
+  return out;
 }
+
+class SeedMaker {
+ public:
+  SeedMaker(const KernelInfo& kernel, const Target& target)
+      : kernel_(kernel),
+        target_(target),
+        axes_(std::min<int>(static_cast<int>(kernel.axes.size()), kMaxAxes)),
+        lanes_(target.vector_bytes / 4),
+        threads_(Threads()) {}
+
+  std::vector<Opts> Make() {
+    std::vector<int> vectors;
+    for (int i = 0; i < axes_; ++i) {
+      if (Axis(i).size == 0 || Axis(i).size >= lanes_) vectors.push_back(i);
+    }
+    for (const int vector : vectors) Add(vector, {});
+    for (int i = axes_; i-- > 0;) {
+      const bool fills = !Axis(i).is_reduce && Axis(i).size > 1;
+      for (const int vector : vectors) {
+        if (fills && i != vector) Add(vector, {{OptKind::kUpcast, i, Registers(Axis(i).size)}});
+      }
+    }
+    for (const int vector : vectors) {
+      if (!Axis(vector).is_reduce) AddTiles(vector);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  const AxisInfo& Axis(int i) const { return kernel_.axes[static_cast<size_t>(i)]; }
+
+  std::optional<Opt> Threads() const {
+    if (target_.threads < 2) return std::nullopt;
+    for (int i = 0; i < axes_; ++i) {
+      if (!Axis(i).is_reduce && Axis(i).size >= target_.threads)
+        return Opt{OptKind::kThread, i, target_.threads};
+    }
+    return std::nullopt;
+  }
+
+  // Two UPCASTs, one of them perhaps of the vectors' own axis, that fill the registers with sums.
+  void AddTiles(int vector) {
+    const int64_t most = target_.vector_registers - kOtherRegisters;
+    for (int i = 0; i < axes_; ++i) {
+      if (i == vector || Axis(i).is_reduce || Axis(i).size < kMostRegisters / 2) continue;
+      const int64_t part = Registers(Axis(i).size), rows = part == 0 ? Axis(i).size : part;
+      for (int j = 0; j < axes_; ++j) {
+        if (j == i || Axis(j).is_reduce) continue;
+        const int64_t size = j == vector ? Axis(j).size / lanes_ : Axis(j).size;
+        const int64_t columns = Columns(size, rows, most);
+        if (columns == 0) continue;
+        Add(vector, {{OptKind::kUpcast, i, part},
+                     {OptKind::kUpcast, j, columns == Axis(j).size ? 0 : columns}});
+      }
+    }
+  }
+
+  void Add(int vector, std::initializer_list<Opt> upcasts) {
+    Opts seed;
+    if (threads_) seed.push_back(*threads_);
+    if (lanes_ > 1) seed.push_back({OptKind::kVector, vector, lanes_});
+    seed.insert(seed.end(), upcasts);
+    seed = Canonical(std::move(seed));
+    if (std::ranges::find(out_, seed) == out_.end()) out_.push_back(std::move(seed));
+  }
+
+  const KernelInfo& kernel_;
+  const Target& target_;
+  const int axes_;
+  const int64_t lanes_;
+  const std::optional<Opt> threads_;
+  std::vector<Opts> out_;
+};
 
 }  // namespace
 
 std::vector<Opts> Seeds(const KernelInfo& kernel, const Target& target) {
-  std::vector<Opts> out;
-  if (target.blocks) return out;
-  const int axes = std::min<int>(static_cast<int>(kernel.axes.size()), kMaxAxes);
-  const auto axis = [&](int i) -> const AxisInfo& { return kernel.axes[static_cast<size_t>(i)]; };
-  const int64_t lanes = target.vector_bytes / 4;
-  const std::optional<Opt> threads = Threads(kernel, target, axes);
-  const auto add = [&](int vector, std::optional<Opt> registers) {
-    Opts seed;
-    if (threads) seed.push_back(*threads);
-    if (lanes > 1) seed.push_back({OptKind::kVector, vector, lanes});
-    if (registers) seed.push_back(*registers);
-    seed = Canonical(std::move(seed));
-    if (std::ranges::find(out, seed) == out.end()) out.push_back(std::move(seed));
-  };
-  std::vector<int> vectors;
-  for (int i = 0; i < axes; ++i) {
-    if (axis(i).size == 0 || axis(i).size >= lanes) vectors.push_back(i);
-  }
-  for (const int vector : vectors) add(vector, std::nullopt);
-  for (int i = axes; i-- > 0;) {
-    const bool fills = !axis(i).is_reduce && axis(i).size > 1;
-    for (const int vector : vectors) {
-      if (fills && i != vector) add(vector, Opt{OptKind::kUpcast, i, Registers(axis(i).size)});
-    }
-  }
-  return out;
+  if (target.blocks) return {};
+  return SeedMaker(kernel, target).Make();
 }
 
 }  // namespace uopd::search

@@ -3,7 +3,8 @@
 //
 // Kernels for CPUs differ most in which axis fills the vectors and which one the registers: from one such choice to another
 // there is no way by single moves that all make the kernel faster. So each choice has a seed: VECTOR along one axis, UPCAST of
-// another one, THREAD of the outermost one that has work for all threads.
+// another one, or of two, so that the sums fill the registers (a tile, as in K. Goto and R. van de Geijn, "Anatomy of
+// high-performance matrix multiplication", 2008), THREAD of the outermost one that has work for all threads.
 #pragma once
 #include <vector>
 

@@ -2,6 +2,7 @@
 #include "core/search/seeds.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "gmock/gmock.h"
@@ -45,6 +46,7 @@ TEST(SeedsTest, FillVectorsAndRegistersAlongDifferentAxes) {
     EXPECT_EQ(vector->amount, 8);
     ASSERT_NE(thread, nullptr);
     EXPECT_EQ(*thread, (Opt{OptKind::kThread, 0, 4}));
+    if (std::ranges::count(seed, OptKind::kUpcast, &Opt::kind) > 1) continue;  // a tile
     pairs.emplace(vector->axis, upcast != nullptr ? upcast->axis : -1);
     if (upcast != nullptr) {
       EXPECT_EQ(upcast->amount, upcast->axis == 0 ? 8 : 6) << "60 is no multiple of 8 or 7";
@@ -53,6 +55,39 @@ TEST(SeedsTest, FillVectorsAndRegistersAlongDifferentAxes) {
   EXPECT_THAT(pairs, testing::UnorderedElementsAre(
                          std::pair(0, -1), std::pair(1, -1), std::pair(2, -1), std::pair(0, 1),
                          std::pair(1, 0), std::pair(2, 0), std::pair(2, 1)));
+}
+
+// The sums of a tile fill most of the 16 registers, and leave some for what is added to them.
+TEST(SeedsTest, TilesFillTheRegisters) {
+  std::vector<Opts> tiles;
+  for (const Opts& seed : Seeds(Product(), Vectors(4))) {
+    Opts upcasts;
+    std::ranges::copy_if(seed, std::back_inserter(upcasts),
+                         [](const Opt& o) { return o.kind == OptKind::kUpcast; });
+    if (upcasts.size() < 2) continue;
+    ASSERT_EQ(upcasts.size(), 2);
+    EXPECT_FALSE(
+        Product().axes[static_cast<size_t>(MaybeOpt(seed, OptKind::kVector)->axis)].is_reduce);
+    const int64_t sums = upcasts[0].amount * upcasts[1].amount;
+    EXPECT_GE(sums, 12) << "of 6 rows; 8 rows would need 16 registers";
+    EXPECT_LE(sums, 12);
+    tiles.push_back(upcasts);
+  }
+  // Two vectors of each of six rows, along the axis of the vectors. Eight rows have no room for a second column.
+  EXPECT_THAT(tiles,
+              testing::ElementsAre(Opts{{OptKind::kUpcast, 0, 2}, {OptKind::kUpcast, 1, 6}}));
+}
+
+// An axis that no amount divides is padded; a short one is taken whole.
+TEST(SeedsTest, TilesOfOddAxesArePadded) {
+  KernelInfo kernel;
+  kernel.axes = {{64, false}, {7, false}, {7, false}, {64, true}};
+  Target target = Vectors(4);
+  target.vector_registers = 32;
+  EXPECT_THAT(Seeds(kernel, target), testing::Contains(Opts{{OptKind::kThread, 0, 4},
+                                                            {OptKind::kVector, 0, 8},
+                                                            {OptKind::kUpcast, 1, 4},
+                                                            {OptKind::kUpcast, 2, 0}}));
 }
 
 TEST(SeedsTest, LeaveOutWhatAnAxisDoesNotAllow) {
