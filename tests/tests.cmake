@@ -59,7 +59,7 @@ endfunction()
 function(uopd_unit_tests folder)
   string(REPLACE "/" "_" name ${folder})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/${folder}/*_test.cc)
-  if(folder MATCHES "^(server/engine|cache|client/cpp|core/ir|core/schedule)$")  # one program for all rooms
+  if(folder MATCHES "^(server/(engine|worker)|cache|client/cpp|core/ir|core/schedule)$")  # one program for all rooms
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/${folder}/*_test.cc)
     list(FILTER sources EXCLUDE REGEX "/unit/cache/reapi/")  # cache_reapi_test
   endif()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "server/worker/fork_loop.h"
+#include "server/worker/fork/fork_loop.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -17,9 +17,9 @@
 #include <map>
 #include <string>
 
-#include "server/worker/fork_protocol.h"
-#include "server/worker/packet.h"
-#include "server/worker/pidfd.h"
+#include "server/worker/fork/fork_protocol.h"
+#include "server/worker/fork/packet.h"
+#include "server/worker/fork/pidfd.h"
 
 namespace uopd::worker {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "server/worker/fork_process.h"
+#include "server/worker/fork/fork_process.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -14,9 +14,9 @@
 #include <thread>
 
 #include "core/base/text.h"
-#include "server/worker/packet.h"
-#include "server/worker/pidfd.h"
-#include "server/worker/process_state.h"
+#include "server/worker/fork/packet.h"
+#include "server/worker/fork/pidfd.h"
+#include "server/worker/fork/process_state.h"
 
 namespace uopd::worker {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "server/worker/fork_server.h"
+#include "server/worker/fork/fork_server.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -15,7 +15,7 @@
 #include "core/base/telemetry/log.h"
 #include "core/base/telemetry/metrics.h"
 #include "core/base/text.h"
-#include "server/worker/fork_process.h"
+#include "server/worker/fork/fork_process.h"
 
 namespace uopd::worker {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "server/worker/fork_server.h"
+#include "server/worker/fork/fork_server.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 
 #include "core/base/text.h"
 #include "gtest/gtest.h"
-#include "server/worker/fork_loop.h"
+#include "server/worker/fork/fork_loop.h"
 #include "server/worker/frame_channel.h"
 #include "server/worker/standard_jobs.h"
 #include "tests/support/processes.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "server/worker/check_outputs.h"
+#include "server/worker/tune/check_outputs.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "server/worker/packet.h"
+#include "server/worker/fork/packet.h"
 
 #include <cerrno>
 #include <cstring>

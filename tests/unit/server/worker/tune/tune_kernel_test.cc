@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // End to end: a kernel graph is tuned on the CPU through worker processes.
-#include "server/worker/tune_kernel.h"
+#include "server/worker/tune/tune_kernel.h"
 
 #include <cstring>
 
 #include "core/ir/build.h"
 #include "core/ir/verify/spec.h"
 #include "gtest/gtest.h"
-#include "server/worker/fill_pattern.h"
+#include "server/worker/job/fill_pattern.h"
 #include "tests/unit/server/worker/workers.h"
 
 namespace uopd::worker {

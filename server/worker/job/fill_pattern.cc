@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "server/worker/fill_pattern.h"
+#include "server/worker/job/fill_pattern.h"
 
 #include <array>
 #include <cstring>

@@ -14,7 +14,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "core/search/measurer.h"
-#include "server/worker/measure_job.h"
+#include "server/worker/job/measure_job.h"
 #include "server/worker/supervisor.h"
 
 namespace uopd::worker {

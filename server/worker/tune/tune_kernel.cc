@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "server/worker/tune_kernel.h"
+#include "server/worker/tune/tune_kernel.h"
 
 #include <sys/resource.h>
 
@@ -11,7 +11,7 @@
 #include "core/base/telemetry/log.h"
 #include "core/base/text.h"
 #include "core/search/stage_time.h"
-#include "server/worker/check_outputs.h"
+#include "server/worker/tune/check_outputs.h"
 
 namespace uopd::worker {
 namespace {

@@ -17,7 +17,7 @@
 #include "core/base/mutex.h"
 #include "core/base/status.h"
 #include "core/base/unique_fd.h"
-#include "server/worker/fork_protocol.h"
+#include "server/worker/fork/fork_protocol.h"
 
 namespace uopd::worker {
 

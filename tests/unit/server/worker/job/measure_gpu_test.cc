@@ -5,7 +5,7 @@
 #include "devices/cuda/cuda_device.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/worker/measure_job.h"
+#include "server/worker/job/measure_job.h"
 #include "tests/support/cuda/fake_cuda.h"
 #include "tests/support/eventually.h"
 #include "tests/unit/server/worker/workers.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "server/worker/measure_job.h"
+#include "server/worker/job/measure_job.h"
 
 #include <algorithm>
 #include <cstring>

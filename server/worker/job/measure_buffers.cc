@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "server/worker/measure_buffers.h"
+#include "server/worker/job/measure_buffers.h"
 
 #include <algorithm>
 
 #include "core/base/text.h"
-#include "server/worker/fill_pattern.h"
+#include "server/worker/job/fill_pattern.h"
 
 namespace uopd::worker {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "server/worker/worker_measurer.h"
+#include "server/worker/tune/worker_measurer.h"
 
 #include <algorithm>
 #include <atomic>
@@ -15,8 +15,8 @@
 #include "core/base/text.h"
 #include "core/ir/graph.h"
 #include "core/search/stage_time.h"
-#include "server/worker/compile_job.h"
-#include "server/worker/launch_shape.h"
+#include "server/worker/job/compile_job.h"
+#include "server/worker/job/launch_shape.h"
 
 namespace uopd::worker {
 namespace {

@@ -9,10 +9,10 @@
 #include "core/base/text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/worker/check_outputs.h"
-#include "server/worker/compile_job.h"
-#include "server/worker/fill_pattern.h"
-#include "server/worker/measure_job.h"
+#include "server/worker/job/compile_job.h"
+#include "server/worker/job/fill_pattern.h"
+#include "server/worker/job/measure_job.h"
+#include "server/worker/tune/check_outputs.h"
 #include "tests/unit/server/worker/workers.h"
 
 namespace uopd::worker {

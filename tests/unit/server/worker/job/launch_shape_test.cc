@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "server/worker/launch_shape.h"
+#include "server/worker/job/launch_shape.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "server/worker/compile_job.h"
+#include "server/worker/job/compile_job.h"
 
 #include "core/base/bytes.h"
 

@@ -17,7 +17,7 @@
 
 #include "core/base/status.h"
 #include "devices/api/kernel_code.h"
-#include "server/worker/measure_buffers.h"
+#include "server/worker/job/measure_buffers.h"
 #include "server/worker/supervisor.h"
 
 namespace uopd::worker {

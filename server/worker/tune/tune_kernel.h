@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/search/beam.h"
-#include "server/worker/worker_measurer.h"
+#include "server/worker/tune/worker_measurer.h"
 
 namespace uopd::worker {
 

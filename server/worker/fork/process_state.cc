@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "server/worker/process_state.h"
+#include "server/worker/fork/process_state.h"
 
 #include <fcntl.h>
 
