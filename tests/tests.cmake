@@ -138,7 +138,7 @@ if(NOT UOPD_CORE_ONLY)
   add_executable(client_cli_test ${CMAKE_SOURCE_DIR}/tests/unit/client/cli/rewrite_log_test.cc
       ${CMAKE_SOURCE_DIR}/tests/unit/client/cli/tune/tune_view_test.cc
       ${CMAKE_SOURCE_DIR}/client/cli/rewrite_log.cc ${CMAKE_SOURCE_DIR}/client/cli/tune/tune_view.cc
-      ${CMAKE_SOURCE_DIR}/client/cli/tune/tune_svg.cc)
+      ${CMAKE_SOURCE_DIR}/client/cli/tune/tune_svg.cc ${CMAKE_SOURCE_DIR}/client/cpp/net/tune_points.cc)
   uopd_test_program(client_cli_test)
   target_link_libraries(client_cli_test PRIVATE uopd_core_rules uopd_proto nlohmann_json::nlohmann_json GTest::gmock GTest::gtest GTest::gtest_main)
   uopd_register_tests(client_cli_test unit)
