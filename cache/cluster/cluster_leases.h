@@ -14,7 +14,7 @@
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
-#include "cache/base/lease_marks.h"
+#include "cache/base/lease/lease_marks.h"
 #include "cache/cluster/guarded_server.h"
 #include "core/base/mutex.h"
 

@@ -12,7 +12,7 @@
 #include <optional>
 #include <string>
 
-#include "cache/base/lease_marks.h"
+#include "cache/base/lease/lease_marks.h"
 #include "cache/file/lease_file.h"
 #include "cache/file/life_lock.h"
 #include "cache/memory/memory_leases.h"

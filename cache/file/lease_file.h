@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "cache/base/leases.h"
+#include "cache/base/lease/leases.h"
 #include "cache/file/cache_file.h"
 #include "cache/file/life_lock.h"
 #include "cache/sqlite/database.h"

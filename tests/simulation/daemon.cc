@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "cache/base/bell.h"
+#include "cache/base/wait/bell.h"
 #include "cache/cluster/cluster_leases.h"
 #include "cache/memory/memory_leases.h"
 #include "core/base/text.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "cache/base/kept_lease.h"
+#include "cache/base/lease/kept_lease.h"
 
 #include "core/base/telemetry/metrics.h"
 

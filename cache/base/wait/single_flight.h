@@ -19,7 +19,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
-#include "cache/base/wait.h"
+#include "cache/base/wait/wait.h"
 #include "core/base/digest.h"
 #include "core/base/interrupt.h"
 #include "core/base/mutex.h"

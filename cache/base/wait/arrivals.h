@@ -8,7 +8,7 @@
 #include <functional>
 #include <map>
 
-#include "cache/base/row.h"
+#include "cache/base/row/row.h"
 #include "core/base/mutex.h"
 
 namespace uopd::cache {

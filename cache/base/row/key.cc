@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "cache/base/key.h"
+#include "cache/base/row/key.h"
 
 namespace uopd::cache {
 

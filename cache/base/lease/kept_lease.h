@@ -5,8 +5,8 @@
 #pragma once
 #include <atomic>
 
-#include "cache/base/leases.h"
-#include "cache/base/wait.h"
+#include "cache/base/lease/leases.h"
+#include "cache/base/wait/wait.h"
 
 namespace uopd::cache {
 

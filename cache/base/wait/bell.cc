@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "cache/base/bell.h"
+#include "cache/base/wait/bell.h"
 
 #include <algorithm>
 

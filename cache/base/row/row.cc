@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "cache/base/row.h"
+#include "cache/base/row/row.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "cache/base/leases.h"
+#include "cache/base/lease/leases.h"
 
 #include "core/base/status.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "cache/base/lease_keeper.h"
+#include "cache/base/lease/lease_keeper.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "cache/base/kept_lease.h"
+#include "cache/base/lease/kept_lease.h"
 #include "core/base/mutex.h"
 
 namespace uopd::cache {

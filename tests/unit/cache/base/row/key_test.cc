@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "cache/base/key.h"
+#include "cache/base/row/key.h"
 
 #include <gtest/gtest.h>
 
-#include "cache/base/eviction.h"
-#include "cache/base/row.h"
+#include "cache/base/row/eviction.h"
+#include "cache/base/row/row.h"
 
 namespace uopd::cache {
 namespace {

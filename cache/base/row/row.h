@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "cache/base/key.h"
+#include "cache/base/row/key.h"
 
 namespace uopd::cache {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "cache/base/entries.h"
+#include "cache/base/row/entries.h"
 
 #include <algorithm>
 

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "cache/base/wait.h"
+#include "cache/base/wait/wait.h"
 #include "core/base/mutex.h"
 
 namespace uopd::cache {

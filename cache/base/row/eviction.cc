@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "cache/base/eviction.h"
+#include "cache/base/row/eviction.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "cache/base/arrivals.h"
+#include "cache/base/wait/arrivals.h"
 
 #include <utility>
 

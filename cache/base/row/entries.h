@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cache/base/key.h"
+#include "cache/base/row/key.h"
 
 namespace uopd::cache {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "cache/base/use_counts.h"
+#include "cache/base/row/use_counts.h"
 
 #include <algorithm>
 
