@@ -3,9 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <latch>
-#include <thread>
-
 #include "cache/sqlite/database.h"
 #include "tests/unit/cache/fixture.h"
 
@@ -36,28 +33,6 @@ class LockedFileTest : public StoreFixture {
     return *std::move(db);
   }
 };
-
-// By SQLite's own pauses, a wait for a lock that is held for 4 ms takes 8 ms.
-TEST_F(LockedFileTest, AReadGoesOnSoonAfterTheCommit) {
-  const auto writer = Connect(5000), reader = Connect(5000);
-  ASSERT_TRUE(writer->Execute("CREATE TABLE t(x)").ok());
-  ASSERT_EQ(*reader->QueryInt(kCount), 0);
-  auto least = Clock::duration::max();
-  for (int64_t round = 1; round <= 10; ++round) {
-    std::latch locked(1);
-    std::jthread thread([&] {
-      EXPECT_TRUE(writer->Execute("BEGIN EXCLUSIVE; INSERT INTO t VALUES(1)").ok());
-      locked.count_down();
-      std::this_thread::sleep_for(milliseconds(4));
-      EXPECT_TRUE(writer->Execute("COMMIT").ok());
-    });
-    locked.wait();
-    const auto begin = Clock::now();
-    EXPECT_EQ(*reader->QueryInt(kCount), round);
-    least = std::min(least, Clock::now() - begin);
-  }
-  EXPECT_LT(least, microseconds(7'500));
-}
 
 TEST_F(LockedFileTest, AWaitEndsAtItsLimit) {
   const auto writer = Connect(5000), reader = Connect(20), hasty = Connect(0);
