@@ -14,7 +14,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "cache/base/single_flight.h"
+#include "cache/base/wait/single_flight.h"
 #include "cache/store.h"
 
 namespace uopd::cache {

@@ -32,18 +32,21 @@ std::unique_ptr<Store> Store::Open(StoreOptions options, std::unique_ptr<Cluster
   tiers.push_back(std::make_unique<FileTier>(std::move(file), *stats));
   tiers.push_back(std::make_unique<MemoryTier>(options.memory_bytes, options.now, *stats));
   std::unique_ptr<Leases> leases;
+  LeaseMarks* maybe_marks = nullptr;
   if (options.file.read_only) {  // nothing is written into the folder
     leases = std::make_unique<MemoryLeases>(options.now);
   } else {
-    leases =
+    auto shared =
         std::make_unique<FileLeases>(FileLeasesOptions{.folder = options.folder,
                                                        .retry_us = options.retry_us,
                                                        .now = options.now,
                                                        .on_failure = options.on_lease_failure});
+    maybe_marks = shared.get();
+    leases = std::move(shared);
   }
   if (maybe_cluster != nullptr && maybe_cluster->coordinates()) {
     leases = std::make_unique<ClusterLeases>(maybe_cluster->server(), std::move(leases),
-                                             maybe_cluster->budget());
+                                             maybe_cluster->budget(), maybe_marks);
   }
   return std::make_unique<Store>(std::move(stats), std::move(tiers), std::move(leases), options.now,
                                  std::move(maybe_cluster));

@@ -15,13 +15,13 @@
 #include <string_view>
 #include <vector>
 
-#include "cache/base/arrivals.h"
-#include "cache/base/bell.h"
-#include "cache/base/lease_keeper.h"
-#include "cache/base/leases.h"
+#include "cache/base/lease/lease_keeper.h"
+#include "cache/base/lease/leases.h"
+#include "cache/base/row/use_counts.h"
 #include "cache/base/stats.h"
 #include "cache/base/tier.h"
-#include "cache/base/use_counts.h"
+#include "cache/base/wait/arrivals.h"
+#include "cache/base/wait/bell.h"
 #include "cache/cluster/cluster.h"
 #include "cache/cluster/refill.h"
 #include "cache/file/file_tier.h"

@@ -21,8 +21,8 @@
 #include "server/config_file.h"
 #include "server/daemon.h"
 #include "server/replay.h"
-#include "server/worker/fork_loop.h"
-#include "server/worker/fork_server.h"
+#include "server/worker/fork/fork_loop.h"
+#include "server/worker/fork/fork_server.h"
 
 namespace uopd {
 namespace {

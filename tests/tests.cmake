@@ -59,7 +59,7 @@ endfunction()
 function(uopd_unit_tests folder)
   string(REPLACE "/" "_" name ${folder})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/${folder}/*_test.cc)
-  if(folder MATCHES "^(server/engine|cache|client/cpp|core/ir|core/schedule)$")  # one program for all rooms
+  if(folder MATCHES "^(server/(engine|worker)|cache|client/cpp|core/ir|core/schedule)$")  # one program for all rooms
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/${folder}/*_test.cc)
     list(FILTER sources EXCLUDE REGEX "/unit/cache/reapi/")  # cache_reapi_test
   endif()
@@ -138,7 +138,7 @@ if(NOT UOPD_CORE_ONLY)
   add_executable(client_cli_test ${CMAKE_SOURCE_DIR}/tests/unit/client/cli/rewrite_log_test.cc
       ${CMAKE_SOURCE_DIR}/tests/unit/client/cli/tune/tune_view_test.cc
       ${CMAKE_SOURCE_DIR}/client/cli/rewrite_log.cc ${CMAKE_SOURCE_DIR}/client/cli/tune/tune_view.cc
-      ${CMAKE_SOURCE_DIR}/client/cli/tune/tune_svg.cc)
+      ${CMAKE_SOURCE_DIR}/client/cli/tune/tune_svg.cc ${CMAKE_SOURCE_DIR}/client/cpp/net/tune_points.cc)
   uopd_test_program(client_cli_test)
   target_link_libraries(client_cli_test PRIVATE uopd_core_rules uopd_proto nlohmann_json::nlohmann_json GTest::gmock GTest::gtest GTest::gtest_main)
   uopd_register_tests(client_cli_test unit)

@@ -11,9 +11,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "cache/base/entries.h"
-#include "cache/base/key.h"
-#include "cache/base/row.h"
+#include "cache/base/row/entries.h"
+#include "cache/base/row/key.h"
+#include "cache/base/row/row.h"
 
 namespace uopd::cache {
 

@@ -11,8 +11,8 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "cache/base/key.h"
-#include "cache/base/row.h"
+#include "cache/base/row/key.h"
+#include "cache/base/row/row.h"
 
 namespace uopd::cache {
 

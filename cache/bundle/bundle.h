@@ -18,7 +18,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "cache/base/row.h"
+#include "cache/base/row/row.h"
 #include "cache/cluster/record.h"
 #include "cache/cluster/seal_key.h"
 

@@ -371,7 +371,7 @@ Deadline Cluster::Hear(const std::vector<Announcement>& announced) {
         continue;
       case Use::kSpared:
         ++stats_.spared;
-        metrics::ClusterAnnouncements({"not_taken"}).Increment();
+        metrics::ClusterAnnouncements({"spared"}).Increment();
         continue;
       case Use::kFetch:
         break;

@@ -12,8 +12,11 @@ LeaseResult ClusterLeases::TryLease(const Digest& address, std::string_view owne
   // A lease of this machine that was granted while the server was away is still a lease.
   if (local_->IsHeld(address)) return local_->TryLease(address, owner, ttl_us);
   absl::StatusOr<LeaseResult> shared = server_->TryLease(address, owner, ttl_us, Budget());
+  if (shared.ok() && !shared->granted() && FreeOfDead(address))
+    shared = server_->TryLease(address, owner, ttl_us, Budget());
   if (!shared.ok()) return local_->TryLease(address, owner, ttl_us);
   if (shared->granted()) {
+    if (marks_ != nullptr) marks_->Took(address, shared->token);
     const MutexLock lock(mu_);
     if (shared_.size() >= kManyTokens) {
       // Nobody renews a lease that expired long ago.
@@ -24,6 +27,17 @@ LeaseResult ClusterLeases::TryLease(const Digest& address, std::string_view owne
     shared_[address].holder = owner;
   }
   return *std::move(shared);
+}
+
+bool ClusterLeases::FreeOfDead(const Digest& address) {
+  if (marks_ == nullptr) return false;
+  const std::optional<int64_t> token = marks_->TokenOfDead(address);
+  if (!token) return false;
+  const absl::Status released = server_->Release(address, *token, Budget());
+  if (!released.ok() && !absl::IsAborted(released))
+    return false;  // not known: the next one tries again
+  marks_->Forget(address, *token);
+  return released.ok();
 }
 
 std::optional<std::string> ClusterLeases::SharedOwner(const Digest& address, int64_t token) {
@@ -53,6 +67,7 @@ absl::Status ClusterLeases::Release(const Digest& address, int64_t token) {
     const MutexLock lock(mu_);
     shared_.erase(address);
   }
+  if (marks_ != nullptr) marks_->Forget(address, token);
   return server_->Release(address, token, Budget());
 }
 
@@ -64,7 +79,7 @@ absl::Status ClusterLeases::CheckNewest(const Digest& address, int64_t token) {
 bool ClusterLeases::IsHeld(const Digest& address) {
   if (local_->IsHeld(address)) return true;
   const absl::StatusOr<bool> held = server_->IsHeld(address, Budget());
-  return held.ok() && *held;
+  return held.ok() && *held && !FreeOfDead(address);
 }
 
 }  // namespace uopd::cache

@@ -3,7 +3,10 @@
 //
 // Both authorities grant tokens that follow the clock, so the tokens of one are comparable with those of the other up to
 // the difference of the clocks. While the server does not answer, two machines may compute the same value; the fence
-// of the records decides which one stays. Thread-safe.
+// of the records decides which one stays.
+//
+// A lease of the server whose owner was a process of this folder and is dead is released for it, and so is free at once. The
+// token of the dead decides, so nobody loses a lease who took it since. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -11,6 +14,7 @@
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
+#include "cache/base/lease/lease_marks.h"
 #include "cache/cluster/guarded_server.h"
 #include "core/base/mutex.h"
 
@@ -18,12 +22,13 @@ namespace uopd::cache {
 
 class ClusterLeases final : public Leases {
  public:
-  // Each question to the server ends after `budget`.
+  // Each question to the server ends after `budget`. `maybe_marks` lives as long as `local`; null: the dead are not known.
   ClusterLeases(std::shared_ptr<GuardedServer> server, std::unique_ptr<Leases> local,
-                std::chrono::microseconds budget, NowFn now = WallClockUs,
-                SteadyFn steady = SteadyNow)
+                std::chrono::microseconds budget, LeaseMarks* maybe_marks = nullptr,
+                NowFn now = WallClockUs, SteadyFn steady = SteadyNow)
       : server_(std::move(server)),
         local_(std::move(local)),
+        marks_(maybe_marks),
         budget_(budget),
         now_(std::move(now)),
         steady_(std::move(steady)) {}
@@ -41,9 +46,12 @@ class ClusterLeases final : public Leases {
   // For whom the server granted this token to this process; nullopt: it did not.
   std::optional<std::string> SharedOwner(const Digest& address, int64_t token) UOPD_EXCLUDES(mu_);
   bool IsShared(const Digest& address, int64_t token) UOPD_EXCLUDES(mu_);
+  // Releases the lease that a dead process of this folder has. False: no such process has it.
+  bool FreeOfDead(const Digest& address);
 
   const std::shared_ptr<GuardedServer> server_;
   const std::unique_ptr<Leases> local_;
+  LeaseMarks* const marks_;  // null: none
   const std::chrono::microseconds budget_;
   const NowFn now_;
   const SteadyFn steady_;

@@ -19,8 +19,9 @@ struct ClusterStats {
   std::atomic<int64_t> puts{0}, stale_puts{0}, put_errors{0};  // records that were sent
   std::atomic<int64_t> refilled{0};                            // records that the server had lost
   std::atomic<int64_t> dropped{0};                             // rows that did not fit in the queue
-  std::atomic<int64_t> announced{0}, fetched{0},
-      spared{0};                         // by other daemons; of these, taken and not fetched
+  std::atomic<int64_t> announced{0};  // records, by other daemons. Of these:
+  std::atomic<int64_t> fetched{0};
+  std::atomic<int64_t> spared{0};        // beyond what is fetched in advance; lookups find them
   std::atomic<int64_t> queued_bytes{0};  // gauge
 };
 

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cache/base/row.h"
+#include "cache/base/row/row.h"
 #include "cache/cluster/seal_key.h"
 
 namespace uopd::cache {

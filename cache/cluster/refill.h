@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "cache/base/entries.h"
+#include "cache/base/row/entries.h"
 #include "cache/cluster/cluster.h"
 #include "core/base/mutex.h"
 

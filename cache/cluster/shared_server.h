@@ -3,7 +3,7 @@
 //
 // What it stores may be lost, old or foreign: callers check records (record.h), and fences decide which of two records
 // of a key stays. Every call ends by its deadline, with DEADLINE_EXCEEDED or UNAVAILABLE where the server does not
-// answer. Thread-safe. Leases: see cache/base/leases.h; tokens are granted by the server's clock.
+// answer. Thread-safe. Leases: see cache/base/lease/leases.h; tokens are granted by the server's clock.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "cache/base/leases.h"
-#include "cache/base/wait.h"
+#include "cache/base/lease/leases.h"
+#include "cache/base/wait/wait.h"
 #include "core/base/digest.h"
 
 namespace uopd::cache {

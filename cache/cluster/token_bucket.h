@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "cache/base/wait.h"
+#include "cache/base/wait/wait.h"
 
 namespace uopd::cache {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "cache/base/wait.h"
+#include "cache/base/wait/wait.h"
 #include "core/base/digest.h"
 
 namespace uopd::cache {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "cache/base/eviction.h"
+#include "cache/base/row/eviction.h"
 #include "cache/file/schema.h"
 #include "cache/sqlite/transaction.h"
 #include "core/base/status.h"

@@ -16,7 +16,7 @@
 
 #include "cache/base/admin.h"
 #include "cache/base/blobs.h"
-#include "cache/base/row.h"
+#include "cache/base/row/row.h"
 #include "cache/sqlite/database.h"
 #include "core/base/mutex.h"
 

@@ -125,4 +125,29 @@ bool FileLeases::IsHeld(const Digest& address) {
   return false;
 }
 
+void FileLeases::Took(const Digest& address, int64_t token) {
+  MutexLock lock(mu_);
+  LeaseFile* file = File();
+  if (file == nullptr) return;
+  if (absl::Status status = file->PutMark(address, token, options_.now()); !status.ok())
+    Drop(status);
+}
+
+void FileLeases::Forget(const Digest& address, int64_t token) {
+  MutexLock lock(mu_);
+  LeaseFile* file = File();
+  if (file == nullptr) return;
+  if (absl::Status status = file->DropMark(address, token); !status.ok()) Drop(status);
+}
+
+std::optional<int64_t> FileLeases::TokenOfDead(const Digest& address) {
+  MutexLock lock(mu_);
+  LeaseFile* file = File();
+  if (file == nullptr) return std::nullopt;
+  auto token = file->TokenOfDead(address);
+  if (token.ok()) return *token;
+  Drop(token.status());
+  return std::nullopt;
+}
+
 }  // namespace uopd::cache

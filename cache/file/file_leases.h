@@ -9,8 +9,10 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "cache/base/lease/lease_marks.h"
 #include "cache/file/lease_file.h"
 #include "cache/file/life_lock.h"
 #include "cache/memory/memory_leases.h"
@@ -27,7 +29,7 @@ struct FileLeasesOptions {
   std::function<void(const std::string&)> on_failure;
 };
 
-class FileLeases final : public Leases {
+class FileLeases final : public Leases, public LeaseMarks {
  public:
   explicit FileLeases(FileLeasesOptions options);
 
@@ -38,6 +40,11 @@ class FileLeases final : public Leases {
   absl::Status Release(const Digest& address, int64_t token) override UOPD_EXCLUDES(mu_);
   absl::Status CheckNewest(const Digest& address, int64_t token) override UOPD_EXCLUDES(mu_);
   bool IsHeld(const Digest& address) override UOPD_EXCLUDES(mu_);
+
+  // LeaseMarks. While no file can be used there are no marks.
+  void Took(const Digest& address, int64_t token) override UOPD_EXCLUDES(mu_);
+  void Forget(const Digest& address, int64_t token) override UOPD_EXCLUDES(mu_);
+  std::optional<int64_t> TokenOfDead(const Digest& address) override UOPD_EXCLUDES(mu_);
 
  private:
   // The file to use now; null if there is none. Opens the file if none is open and a retry is due.

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "cache/base/eviction.h"
+#include "cache/base/row/eviction.h"
 #include "core/base/status.h"
 #include "core/base/telemetry/metrics.h"
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "cache/base/eviction.h"
+#include "cache/base/row/eviction.h"
 #include "cache/file/lease_schema.h"
 #include "cache/sqlite/transaction.h"
 #include "core/base/status.h"
@@ -21,6 +21,8 @@ namespace {
 constexpr int64_t kLongestUs = kHourUs;
 // Tokens follow the clock. A token further in the future than this is damaged.
 constexpr int64_t kFarthestTokenUs = 24 * 365 * kHourUs;
+// Longer than a search that renews its lease takes.
+constexpr int64_t kMarksUs = 24 * kHourUs;
 
 }  // namespace
 
@@ -95,6 +97,28 @@ absl::Status LeaseFile::Renew(const Digest& address, int64_t token, int64_t ttl_
 absl::Status LeaseFile::Release(const Digest& address, int64_t token) {
   UOPD_TRY(db_->Run(lease_schema::kReleaseLease, address.view(), token));
   return db_->changes() == 1 ? absl::OkStatus() : LeaseLost();
+}
+
+absl::Status LeaseFile::PutMark(const Digest& address, int64_t token, int64_t now_us) {
+  if (life_.mark().empty()) return absl::OkStatus();
+  sqlite::Transaction transaction(*db_);
+  UOPD_TRY(transaction.Begin());
+  UOPD_TRY(db_->Run(lease_schema::kPutShared, address.view(), token, std::string_view(life_.mark()),
+                    now_us));
+  UOPD_TRY(db_->Run(lease_schema::kForgetShared, now_us - kMarksUs));
+  return transaction.Commit();
+}
+
+absl::Status LeaseFile::DropMark(const Digest& address, int64_t token) {
+  return db_->Run(lease_schema::kDropShared, address.view(), token);
+}
+
+absl::StatusOr<std::optional<int64_t>> LeaseFile::TokenOfDead(const Digest& address) {
+  UOPD_ASSIGN(Statement * statement, db_->Prepared(lease_schema::kSelectShared));
+  Query query(*statement);
+  UOPD_ASSIGN(const bool found, query.Bind(address.view()).Step());
+  if (!found || !life_.IsDead(query.Blob(1))) return std::nullopt;
+  return query.Int(0);
 }
 
 }  // namespace uopd::cache

@@ -6,11 +6,12 @@
 // process, if that can be told (life_lock.h). Failures are statuses with the codes of sqlite/database.h.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "cache/base/leases.h"
+#include "cache/base/lease/leases.h"
 #include "cache/file/cache_file.h"
 #include "cache/file/life_lock.h"
 #include "cache/sqlite/database.h"
@@ -38,6 +39,11 @@ class LeaseFile {
   // The lease of the address; a lease of zeros if there is none.
   absl::StatusOr<Lease> Read(const Digest& address);
   bool IsHeld(const Lease& lease, int64_t now_us) const;
+
+  // The marks of leases that another authority grants (LeaseMarks).
+  absl::Status PutMark(const Digest& address, int64_t token, int64_t now_us);
+  absl::Status DropMark(const Digest& address, int64_t token);
+  absl::StatusOr<std::optional<int64_t>> TokenOfDead(const Digest& address);
 
  private:
   LeaseFile(std::unique_ptr<sqlite::Database> db, FileId id, const LifeLock& life)

@@ -2,8 +2,8 @@
 // Version 1 of the file of the leases: its tables and every statement that touches them.
 //
 // Nothing in the file is needed after its processes have ended, so a damaged file is deleted and
-// made again. A change of the layout needs a new file name. The table `life` came later: a version that does not know it
-// writes no rows there, and whether the owners of its leases are dead is not known.
+// made again. A change of the layout needs a new file name. The tables `life` and `shared` came later: a version that does not
+// know them writes no rows there, and whether the owners of its leases are dead is not known.
 #pragma once
 #include <cstdint>
 
@@ -24,6 +24,9 @@ CREATE TABLE IF NOT EXISTS lease(
   expires_us INTEGER NOT NULL) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS lease_by_token ON lease(token);
 CREATE TABLE IF NOT EXISTS life(token INTEGER PRIMARY KEY, mark BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS shared(
+  address BLOB PRIMARY KEY, token INTEGER NOT NULL, mark BLOB NOT NULL,
+  taken_us INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS fence(id INTEGER PRIMARY KEY, last_token INTEGER NOT NULL);
 INSERT OR IGNORE INTO fence VALUES(0, 0);
 COMMIT;
@@ -54,5 +57,11 @@ inline constexpr char kForgetLeases[] = "DELETE FROM lease WHERE token<?1 AND ex
 inline constexpr char kForgetLives[] =
     "DELETE FROM life WHERE token<?1 AND NOT EXISTS(SELECT 1 FROM lease WHERE"
     " lease.token=life.token)";
+
+// Leases that the server of a cluster granted (LeaseMarks). Rows of processes that died go after a day.
+inline constexpr char kPutShared[] = "INSERT OR REPLACE INTO shared VALUES(?1,?2,?3,?4)";
+inline constexpr char kForgetShared[] = "DELETE FROM shared WHERE taken_us<?1";
+inline constexpr char kDropShared[] = "DELETE FROM shared WHERE address=?1 AND token=?2";
+inline constexpr char kSelectShared[] = "SELECT token, mark FROM shared WHERE address=?1";
 
 }  // namespace uopd::cache::lease_schema

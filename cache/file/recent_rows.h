@@ -17,7 +17,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "cache/base/row.h"
+#include "cache/base/row/row.h"
 #include "core/base/mutex.h"
 
 namespace uopd::cache {

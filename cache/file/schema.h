@@ -138,7 +138,7 @@ inline constexpr char kListEntries[] =
     "SELECT address, store, size, cost_us, created_us, last_used_us FROM entry WHERE store=?1"
     " ORDER BY last_used_us DESC LIMIT ?2";
 
-// Pages of entries (cache/base/entries.h), a statement for each order. Parameters: 1 store, 2 and 3 the least and the
+// Pages of entries (cache/base/row/entries.h), a statement for each order. Parameters: 1 store, 2 and 3 the least and the
 // greatest address, 4 part of the environment, 5 last use before, 6 pinned only, 7 whether there is a page before,
 // 8 and 9 value and address of its last entry, 10 limit.
 #define UOPD_SELECT_PAGE(value)                                                            \

@@ -6,7 +6,7 @@
 #pragma once
 #include "absl/container/flat_hash_map.h"
 #include "cache/base/blobs.h"
-#include "cache/base/leases.h"
+#include "cache/base/lease/leases.h"
 #include "core/base/mutex.h"
 
 namespace uopd::cache {

@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "cache/base/eviction.h"
+#include "cache/base/row/eviction.h"
 #include "core/base/status.h"
 
 namespace uopd::cache {

@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "build/bazel/remote/execution/v2/remote_execution.grpc.pb.h"
-#include "cache/base/wait.h"
+#include "cache/base/wait/wait.h"
 #include "cache/reapi/reapi_url.h"
 #include "core/base/mutex.h"
 #include "google/bytestream/bytestream.grpc.pb.h"

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "cache/base/wait.h"
+#include "cache/base/wait/wait.h"
 
 namespace uopd::cache {
 

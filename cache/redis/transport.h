@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "cache/base/wait.h"
+#include "cache/base/wait/wait.h"
 #include "cache/redis/redis_url.h"
 #include "cache/redis/resolver.h"
 #include "core/base/unique_fd.h"

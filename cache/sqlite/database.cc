@@ -36,9 +36,12 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path
   sqlite3* raw = nullptr;
   const int rc = sqlite3_open_v2(Uri(path).c_str(), &raw, flags, nullptr);
   if (raw == nullptr) return ErrorStatus(rc, "opening the file");
-  std::unique_ptr<Database> db(new Database(raw));
+  std::unique_ptr<Database> db(
+      new Database(raw, std::chrono::milliseconds(options.busy_timeout_ms)));
   if (rc != SQLITE_OK) return ErrorStatus(rc, sqlite3_errmsg(raw));
-  sqlite3_busy_timeout(raw, options.busy_timeout_ms);
+  sqlite3_busy_handler(
+      raw, [](void* wait, int tries) { return static_cast<LockWait*>(wait)->Pause(tries) ? 1 : 0; },
+      &db->lock_wait_);
   // A damaged or forged schema must not be able to run functions.
   sqlite3_db_config(raw, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(raw, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);

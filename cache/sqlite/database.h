@@ -12,6 +12,7 @@
 //   NOT_FOUND           the file cannot be opened
 //   INTERNAL            anything else: I/O errors, wrong SQL
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -20,6 +21,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "cache/sqlite/lock_wait.h"
 #include "cache/sqlite/statement.h"
 
 struct sqlite3;
@@ -29,7 +31,7 @@ namespace uopd::cache::sqlite {
 struct OpenOptions {
   bool read_only = false;
   bool create = true;
-  int busy_timeout_ms = 5000;
+  int busy_timeout_ms = 5000;  // how long a statement waits for the lock of another connection
 };
 
 class Database {
@@ -65,9 +67,10 @@ class Database {
   bool read_only() const;   // also true if SQLite could open the file for reading only
 
  private:
-  explicit Database(sqlite3* db) : db_(db) {}
+  Database(sqlite3* db, std::chrono::milliseconds busy_limit) : db_(db), lock_wait_(busy_limit) {}
 
   sqlite3* db_;
+  LockWait lock_wait_;
   std::vector<std::pair<const char*, std::unique_ptr<Statement>>> prepared_;
 };
 

@@ -146,7 +146,7 @@ CACHE = {
     panel("Records refused", "ops", "foreign, unknown_key, signature, content, checksum and other_key: somebody writes bad records.",
           (rate("uopd_cluster_refused_total", "reason"), "{{reason}}"), width=6),
     panel("Records sent", "ops", "Rows for the shared server, by result.", (rate("uopd_cluster_puts_total", "result"), "{{result}}")),
-    panel("Announcements", "ops", "Records that other daemons announced, by what became of them.",
+    panel("Announcements", "ops", "Records that other daemons announced, by what became of them. spared: more than this daemon fetches in advance.",
           (rate("uopd_cluster_announcements_total", "result"), "{{result}}")),
     panel("Queue", "bytes", "Rows that wait to be sent. At 64 MiB rows are dropped.", "uopd_cluster_queue_bytes{@}"),
   ],

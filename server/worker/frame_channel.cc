@@ -12,7 +12,7 @@
 #include <cstring>
 
 #include "core/base/text.h"
-#include "server/worker/packet.h"
+#include "server/worker/fork/packet.h"
 
 namespace uopd::worker {
 namespace {

@@ -4,8 +4,8 @@
 #pragma once
 #include <vector>
 
-#include "server/worker/compile_job.h"
-#include "server/worker/measure_job.h"
+#include "server/worker/job/compile_job.h"
+#include "server/worker/job/measure_job.h"
 #include "server/worker/worker_process.h"
 
 namespace uopd::worker {

@@ -14,8 +14,8 @@
 #include "absl/strings/cord.h"
 #include "core/base/telemetry/log.h"
 #include "core/base/text.h"
-#include "server/worker/pidfd.h"
-#include "server/worker/process_state.h"
+#include "server/worker/fork/pidfd.h"
+#include "server/worker/fork/process_state.h"
 
 namespace uopd::worker {
 namespace {

@@ -44,7 +44,7 @@
 #include "core/base/digest.h"
 #include "core/base/mutex.h"
 #include "core/base/status.h"
-#include "server/worker/fork_server.h"
+#include "server/worker/fork/fork_server.h"
 #include "server/worker/frame_channel.h"
 #include "server/worker/quarantine.h"
 

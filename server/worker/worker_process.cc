@@ -13,7 +13,7 @@
 #include "core/base/bytes.h"
 #include "core/base/text.h"
 #include "server/worker/frame_channel.h"
-#include "server/worker/measure_buffers.h"
+#include "server/worker/job/measure_buffers.h"
 
 namespace uopd::worker {
 namespace {

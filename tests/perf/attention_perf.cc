@@ -10,7 +10,7 @@
 #include "core/codegen/codegen.h"
 #include "core/render/llvm_ir.h"
 #include "devices/cpu/cpu_device.h"
-#include "server/worker/launch_shape.h"
+#include "server/worker/job/launch_shape.h"
 #include "tests/perf/perf.h"
 #include "tests/support/attention_kernel.h"
 

@@ -11,7 +11,7 @@
 #include "core/render/llvm_ir.h"
 #include "core/schedule/schedule.h"
 #include "devices/cpu/cpu_device.h"
-#include "server/worker/launch_shape.h"
+#include "server/worker/job/launch_shape.h"
 #include "tests/perf/perf.h"
 #include "tests/support/model_graphs.h"
 

@@ -12,7 +12,7 @@
 #include "core/render/renderer.h"
 #include "core/schedule/kept/kept.h"
 #include "core/schedule/prepare/round_products.h"
-#include "server/worker/launch_shape.h"
+#include "server/worker/job/launch_shape.h"
 #include "tests/perf/perf.h"
 #include "tests/support/kernel_interpreter.h"
 

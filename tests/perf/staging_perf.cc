@@ -9,7 +9,7 @@
 #include "core/schedule/schedule.h"
 #include "devices/cpu/cpu_device.h"
 #include "server/engine/compile/source/core_compiler.h"
-#include "server/worker/launch_shape.h"
+#include "server/worker/job/launch_shape.h"
 #include "tests/perf/perf.h"
 #include "tests/support/model_graphs.h"
 

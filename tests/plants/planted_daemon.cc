@@ -20,8 +20,8 @@
 #include "core/base/text.h"
 #include "core/base/unique_fd.h"
 #include "server/run_daemon.h"
-#include "server/worker/compile_job.h"
-#include "server/worker/measure_job.h"
+#include "server/worker/job/compile_job.h"
+#include "server/worker/job/measure_job.h"
 #include "server/worker/standard_jobs.h"
 #include "tests/plants/plant.h"
 

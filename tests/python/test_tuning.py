@@ -64,8 +64,17 @@ def test_tensors_are_tuned_and_requests_use_the_winners(daemon):
   for k in last.kernels:
     assert k.state == "tuned" and 2 <= k.measured + k.failed <= 12 and k.pruned >= 1 and k.duplicates >= 0 and k.launches == 1
     assert 0 < k.best_seconds <= k.heuristic_seconds and k.speedup >= 1
+    assert 2 <= len(k.points) <= k.measured and all(p.seconds > 0 for p in k.points)
+    numbers = [p.candidate for p in k.points]
+    assert numbers == sorted(set(numbers)) and numbers[0] >= 1
+    best = k.best_points()
+    assert best[0] == k.points[0] and best[-1].seconds == min(seconds for _, seconds in k.points)
+    assert all(a.candidate < b.candidate and a.seconds > b.seconds for a, b in zip(best, best[1:]))
   assert last.tune.pruned == sum(k.pruned for k in last.kernels)
   assert {n for p in seen for n in p.changed} == {k.number for k in last.kernels}
+  for before, after in zip(seen, seen[1:]):  # points are added, and none gets lost on the way
+    for k, later in zip(before.kernels, after.kernels): assert later.points[:len(k.points)] == k.points
+  assert operation.progress().kernels == last.kernels
   assert operation.wait(5).tune == last.tune == tuning.operations()[0] == operation.progress().tune
   # A request with this beam has nothing to measure.
   measured = daemon.metrics()[MEASURED]

@@ -40,6 +40,8 @@ def tuned(x: Tensor) -> list[tuple[str, float | None, int]]:
   operation: tuning.Operation = tuning.start(x, beam=2, budget=30.0, candidates=6)
   for progress in operation.watch():
     first: tuning.Kernel | None = progress.kernels[0] if progress.kernels else None
+    points: list[tuning.Point] = first.best_points() if first else []
+    _times: list[float] = [seconds for _, seconds in points]
     if first is not None and first.state == "failed": operation.cancel()
   return [(k.name, k.speedup, k.pruned) for k in operation.wait(timeout=10).kernels]
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "cache/base/bell.h"
+#include "cache/base/wait/bell.h"
 #include "cache/cluster/cluster_leases.h"
 #include "cache/memory/memory_leases.h"
 #include "core/base/text.h"
@@ -36,7 +36,7 @@ void Daemon::Start() {
       std::make_unique<cache::Cluster>(std::make_unique<ServerLink>(all_.tier, reach_), options);
   auto leases = std::make_unique<cache::ClusterLeases>(cluster->server(),
                                                        std::make_unique<cache::MemoryLeases>(wall),
-                                                       cluster->budget(), wall, steady);
+                                                       cluster->budget(), nullptr, wall, steady);
   std::vector<std::unique_ptr<cache::Tier>> tiers;
   tiers.push_back(std::make_unique<SimTier>(all_.keys, disk_));
   cache::RefillOptions refill = all_.options.refill;

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "cache/base/wait.h"
+#include "cache/base/wait/wait.h"
 
 namespace uopd::sim {
 

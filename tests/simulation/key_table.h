@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "cache/base/row.h"
+#include "cache/base/row/row.h"
 
 namespace uopd::sim {
 

@@ -135,8 +135,8 @@ absl::Status AwaitTuning(client::Session& session, double limit_s) {
 void PrintJobs(const Globals& globals, const std::vector<WarmJob>& jobs) {
   json out = json::array();
   if (!globals.json) {
-    std::printf("%7s %8s %7s %6s %7s %6s %9s  %s\n", "kernels", "compiled", "cluster", "disk",
-                "memory", "tuned", "time", "graph");
+    std::printf("%7s %8s %7s %6s %7s %6s %6s %9s  %s\n", "kernels", "compiled", "cluster", "disk",
+                "memory", "shared", "tuned", "time", "graph");
   }
   for (const WarmJob& job : jobs) {
     const v1::CacheOutcome& cache = job.answer.cache();
@@ -148,17 +148,18 @@ void PrintJobs(const Globals& globals, const std::vector<WarmJob>& jobs) {
                      {"kernels_compiled", cache.kernels_compiled()},
                      {"kernels_disk", cache.kernels_disk()},
                      {"kernels_cluster", cache.kernels_cluster()},
+                     {"kernels_shared", cache.kernels_shared()},
                      {"kernels_memory", cache.kernels_memory()},
                      {"kernels_tuned", cache.kernels_tuned()},
                      {"total_us", job.answer.timings().total_us()}});
     } else if (job.status.ok()) {
-      std::printf("%7u %8u %7u %6u %7u %6u %9s  %s\n", job.answer.signature().kernels(),
+      std::printf("%7u %8u %7u %6u %7u %6u %6u %9s  %s\n", job.answer.signature().kernels(),
                   cache.kernels_compiled(), cache.kernels_cluster(), cache.kernels_disk(),
-                  cache.kernels_memory(), cache.kernels_tuned(),
+                  cache.kernels_memory(), cache.kernels_shared(), cache.kernels_tuned(),
                   TimeText(1e-6 * static_cast<double>(job.answer.timings().total_us())).c_str(),
                   job.name.c_str());
     } else {
-      std::printf("%7s %8s %7s %6s %7s %6s %9s  %s: %s\n", "failed", "", "", "", "", "", "",
+      std::printf("%7s %8s %7s %6s %7s %6s %6s %9s  %s: %s\n", "failed", "", "", "", "", "", "", "",
                   job.name.c_str(), StatusText(job.status).c_str());
     }
   }

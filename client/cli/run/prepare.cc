@@ -27,15 +27,16 @@ absl::Status Prepare(const Globals& globals, const GraphFlags& flags) {
                {"kernels_compiled", cache.kernels_compiled()},
                {"kernels_disk", cache.kernels_disk()},
                {"kernels_cluster", cache.kernels_cluster()},
+               {"kernels_shared", cache.kernels_shared()},
                {"kernels_memory", cache.kernels_memory()},
                {"total_us", response.timings().total_us()}});
     return absl::OkStatus();
   }
   std::printf(
-      "%u kernels: %u compiled, %u from the cluster, %u from the cache on disk, %u in memory; %.1f "
-      "ms\n",
+      "%u kernels: %u compiled, %u from the cluster, %u from the cache on disk, %u in memory, "
+      "%u waited for; %.1f ms\n",
       response.signature().kernels(), cache.kernels_compiled(), cache.kernels_cluster(),
-      cache.kernels_disk(), cache.kernels_memory(),
+      cache.kernels_disk(), cache.kernels_memory(), cache.kernels_shared(),
       1e-3 * static_cast<double>(response.timings().total_us()));
   return absl::OkStatus();
 }

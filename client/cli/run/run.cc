@@ -57,6 +57,7 @@ absl::Status Run(const Globals& globals, const GraphFlags& flags) {
                         {"kernels_compiled", response.cache().kernels_compiled()},
                         {"kernels_disk", response.cache().kernels_disk()},
                         {"kernels_cluster", response.cache().kernels_cluster()},
+                        {"kernels_shared", response.cache().kernels_shared()},
                         {"kernels_memory", response.cache().kernels_memory()},
                         {"kernels_tuned", response.cache().kernels_tuned()},
                         {"kernels_draft", response.cache().kernels_draft()}};

@@ -234,6 +234,7 @@ absl::Status TrainMnist(const Globals& globals, const TrainFlags& flags) {
                                  {"kernels_compiled", stats.kernels_compiled},
                                  {"kernels_disk", stats.kernels_disk},
                                  {"kernels_cluster", stats.kernels_cluster},
+                                 {"kernels_shared", stats.kernels_shared},
                                  {"kernels_memory", stats.kernels_memory},
                                  {"kernels_tuned", stats.kernels_tuned},
                                  {"train_s", out.train_s},

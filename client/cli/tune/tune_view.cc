@@ -3,28 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "absl/strings/str_format.h"
+#include "client/cpp/net/tune_points.h"
 #include "core/base/text.h"
 
 namespace uopd::cli {
-namespace {
-
-// Every second point goes, but not those that were the fastest when they came, nor the last one.
-void Thin(google::protobuf::RepeatedPtrField<v1::TunePoint>& points) {
-  google::protobuf::RepeatedPtrField<v1::TunePoint> kept;
-  double best = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < points.size(); ++i) {
-    const bool is_best = points[i].seconds() < best;
-    best = std::min(best, points[i].seconds());
-    if (is_best || i % 2 == 0 || i + 1 == points.size()) *kept.Add() = points[i];
-  }
-  points.Swap(&kept);
-}
-
-}  // namespace
-
 std::string ShortTime(double seconds) {
   if (!std::isfinite(seconds) || seconds <= 0) return "-";
   if (seconds < 1e-3) return absl::StrFormat("%.4g us", seconds * 1e6);
@@ -47,16 +31,7 @@ std::vector<size_t> TuneView::Add(const v1::WatchTuneResponse& message) {
     if (i >= kernels_.size()) kernels_.resize(i + 1);
     v1::TunedKernel& known = kernels_[i];
     if (now.state() != known.state() || now.opts() != known.opts()) news.push_back(i);
-    google::protobuf::RepeatedPtrField<v1::TunePoint> points;
-    if (now.search() == known.search()) points.Swap(known.mutable_points());
-    points.MergeFrom(now.points());
-    while (points.size() > static_cast<int>(kMaxPoints)) {
-      const int before = points.size();
-      Thin(points);
-      if (points.size() == before) points.DeleteSubrange(0, before / 2);
-    }
-    known = now;
-    known.mutable_points()->Swap(&points);
+    client::UpdateKernel(known, now);
   }
   return news;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What a client knows about a tuning operation: the messages of WatchTune put together, and their texts.
 //
-// Bounded, whatever the daemon sends: kMaxKernels kernels with kMaxPoints points each. Used by one thread.
+// Bounded, whatever the daemon sends: kMaxKernels kernels with kMaxTunePoints points each (client/cpp/net/tune_points.h). Used by one thread.
 #pragma once
 #include <string>
 #include <vector>
@@ -12,7 +12,7 @@ namespace uopd::cli {
 
 class TuneView {
  public:
-  static constexpr size_t kMaxKernels = 1 << 16, kMaxPoints = 512;
+  static constexpr size_t kMaxKernels = 1 << 16;
 
   // Returns the kernels whose state or best candidate is another one now, by index.
   std::vector<size_t> Add(const v1::WatchTuneResponse& message);

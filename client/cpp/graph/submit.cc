@@ -283,6 +283,7 @@ void GraphState::Take(const Sent& sent) {
   stats_.kernels_compiled += report.kernels_compiled;
   stats_.kernels_disk += report.kernels_disk;
   stats_.kernels_cluster += report.kernels_cluster;
+  stats_.kernels_shared += report.kernels_shared;
   stats_.kernels_memory += report.kernels_memory;
   stats_.kernels_tuned = report.kernels_tuned;
   stats_.schedule_misses += report.schedule_miss;

@@ -43,6 +43,7 @@ CallResult FromWire(v1::ExecuteResponse& response) {
   r.kernels_memory = cache.kernels_memory();
   r.kernels_disk = cache.kernels_disk();
   r.kernels_cluster = cache.kernels_cluster();
+  r.kernels_shared = cache.kernels_shared();
   r.kernels_compiled = cache.kernels_compiled();
   r.kernels_tuned = cache.kernels_tuned();
   r.kernels_draft = cache.kernels_draft();

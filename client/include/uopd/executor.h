@@ -55,6 +55,8 @@ struct CallReport {
   bool schedule_miss = false, schedule_memory = false;
   // Kernels that were ready, in the daemon's cache, with the server of its cluster, in none of these.
   uint32_t kernels_memory = 0, kernels_disk = 0, kernels_cluster = 0, kernels_compiled = 0;
+  uint32_t kernels_shared =
+      0;  // others: another request was getting them already, and this one waited
   uint32_t kernels_tuned = 0, kernels_draft = 0;
   double queue_us = 0, verify_us = 0, schedule_us = 0, codegen_us = 0, render_us = 0;
   double compile_us = 0, load_us = 0, tune_us = 0, copy_us = 0, run_us = 0, total_us = 0;

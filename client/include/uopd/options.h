@@ -49,6 +49,7 @@ struct ClientStats {
   uint64_t kernels_compiled = 0;  // what the daemon reported
   uint64_t kernels_disk = 0;
   uint64_t kernels_cluster = 0;
+  uint64_t kernels_shared = 0;  // another request was getting them already
   uint64_t kernels_memory = 0;
   uint64_t kernels_tuned = 0;  // in the program that ran last
   uint64_t schedule_misses = 0;

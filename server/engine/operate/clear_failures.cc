@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "cache/base/entries.h"
+#include "cache/base/row/entries.h"
 #include "core/base/text.h"
 
 namespace uopd::engine {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "cache/base/row.h"
+#include "cache/base/row/row.h"
 #include "server/engine/tune/tuning_record.h"
 
 namespace uopd::engine {

@@ -19,7 +19,7 @@ std::string Short(std::string text) {
 }
 
 // A search that used this much of its time ended because of it: the last part of a tuning checks the winner
-// (worker/tune_kernel.h).
+// (worker/tune/tune_kernel.h).
 constexpr double kUsedUp = 0.7;
 
 }  // namespace

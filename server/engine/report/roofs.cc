@@ -11,7 +11,7 @@
 #include "core/base/text.h"
 #include "core/ir/build.h"
 #include "core/ir/shape.h"
-#include "server/worker/launch_shape.h"
+#include "server/worker/job/launch_shape.h"
 
 namespace uopd::engine {
 namespace {

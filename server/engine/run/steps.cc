@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_map.h"
-#include "server/worker/launch_shape.h"
+#include "server/worker/job/launch_shape.h"
 
 namespace uopd::engine {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "core/base/telemetry/log.h"
 #include "core/base/text.h"
-#include "server/worker/measure_job.h"
+#include "server/worker/job/measure_job.h"
 
 namespace uopd::engine {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "server/engine/tune/kernel_tuner.h"
 #include "server/engine/tune/search_memory.h"
-#include "server/worker/tune_kernel.h"
+#include "server/worker/tune/tune_kernel.h"
 
 namespace uopd::engine {
 

@@ -26,7 +26,7 @@
 #include "core/base/config/config.h"
 #include "server/engine/tune/quarantine_store.h"
 #include "server/worker/supervisor.h"
-#include "server/worker/worker_measurer.h"
+#include "server/worker/tune/worker_measurer.h"
 
 namespace uopd::engine {
 

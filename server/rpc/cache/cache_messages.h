@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "cache/base/entries.h"
+#include "cache/base/row/entries.h"
 #include "uopd/v1/uopd.pb.h"
 
 namespace uopd::rpc {

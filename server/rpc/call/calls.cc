@@ -71,6 +71,7 @@ void FillOutcome(const engine::CacheOutcome& outcome, v1::CacheOutcome* out) {
   out->set_kernels_memory(outcome.kernels_memory);
   out->set_kernels_disk(outcome.kernels_disk);
   out->set_kernels_cluster(outcome.kernels_cluster);
+  out->set_kernels_shared(outcome.kernels_shared);
   out->set_kernels_compiled(outcome.kernels_compiled);
   out->set_kernels_tuned(outcome.kernels_tuned);
   out->set_kernels_draft(outcome.kernels_draft);

@@ -10,7 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "core/base/text.h"
 #include "devices/registry.h"
-#include "server/worker/launch_shape.h"
+#include "server/worker/job/launch_shape.h"
 #include "tests/perf/gpu/cublas.h"
 #include "tests/perf/gpu/gpu_works.h"
 #include "tests/perf/perf.h"

@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "server/worker/fork_server.h"
-#include "server/worker/worker_measurer.h"
+#include "server/worker/fork/fork_server.h"
+#include "server/worker/tune/worker_measurer.h"
 
 namespace uopd::perf {
 

@@ -16,7 +16,7 @@
 #include "core/base/text.h"
 #include "core/ir/io/wire.h"
 #include "core/search/beam.h"
-#include "server/worker/worker_measurer.h"
+#include "server/worker/tune/worker_measurer.h"
 #include "tests/perf/peers/peer_process.h"
 #include "tests/perf/perf.h"
 #include "tests/perf/search/bench_workers.h"

@@ -3,8 +3,8 @@
 #include <random>
 #include <set>
 
-#include "cache/base/entries.h"
-#include "cache/base/use_counts.h"
+#include "cache/base/row/entries.h"
+#include "cache/base/row/use_counts.h"
 #include "cache/memory/memory_leases.h"
 #include "cache/memory/memory_tier.h"
 #include "cache/sqlite/database.h"

@@ -3,7 +3,7 @@
 
 #include <thread>
 
-#include "cache/base/eviction.h"
+#include "cache/base/row/eviction.h"
 #include "cache/sqlite/transaction.h"
 #include "tests/unit/cache/fixture.h"
 

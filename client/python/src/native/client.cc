@@ -133,6 +133,7 @@ nb::dict Stats(const ClientHandle& c) {
   d["kernels_compiled"] = s.kernels_compiled;
   d["kernels_disk"] = s.kernels_disk;
   d["kernels_cluster"] = s.kernels_cluster;
+  d["kernels_shared"] = s.kernels_shared;
   d["kernels_memory"] = s.kernels_memory;
   d["last_run_us"] = s.last_run_us;
   d["graph_nodes"] = nodes;

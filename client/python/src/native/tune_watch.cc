@@ -7,6 +7,7 @@
 
 #include "absl/time/time.h"
 #include "client/cpp/net/session.h"
+#include "client/cpp/net/tune_points.h"
 #include "native/registry.h"
 
 namespace uopd::python {
@@ -109,16 +110,16 @@ void TuneWatch::Read() {
 void TuneWatch::Add(const v1::WatchTuneResponse& message, bool first) {
   const std::scoped_lock lock(mutex_);
   if (first || message.kernels_replaced()) {
-    news_.kernels.clear();
-    news_.replaced = true;
+    kernels_.clear();
+    changed_kernels_.clear();
+    replaced_ = true;
   }
-  news_.tune = message.tune();
+  tune_ = message.tune();
   id_ = message.tune().id();  // a longer id may be added that begins as the client's does
   for (const v1::TunedKernel& kernel : message.kernels()) {
     if (kernel.number() >= kMaxKernels) continue;
-    v1::TunedKernel& known = news_.kernels[kernel.number()];
-    known = kernel;
-    known.clear_points();
+    client::UpdateKernel(kernels_[kernel.number()], kernel);
+    changed_kernels_.insert(kernel.number());
   }
   ready_ |= !message.more();
   if (ready_) changed_.notify_all();
@@ -134,7 +135,10 @@ TuneWatch::Taken TuneWatch::Take() {
   const std::scoped_lock lock(mutex_);
   if (!ready_) return {.end = end_, .news = std::nullopt};
   ready_ = false;
-  return {.end = absl::OkStatus(), .news = std::exchange(news_, {})};
+  News news{.tune = tune_, .kernels = {}, .replaced = std::exchange(replaced_, false)};
+  for (const uint32_t number : std::exchange(changed_kernels_, {}))
+    news.kernels.push_back(kernels_[number]);
+  return {.end = absl::OkStatus(), .news = std::move(news)};
 }
 
 }  // namespace uopd::python

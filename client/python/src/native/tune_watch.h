@@ -5,9 +5,9 @@
 //      │ ▲
 //      └─┘  the daemon went away: the stream is opened again; and for the moment of a fork()
 //
-// The reader knows nothing of Python: what it reads is put together in one News, which whoever asks takes away. So a reader
-// of Python that is slow gets fewer and larger news. The first message of each stream is everything that is known; what was
-// said before is void then (News::replaced).
+// The thread that reads knows nothing of Python. It puts together what it reads, and whoever asks takes what changed as one
+// News. So a Python program that is slow gets fewer and larger news. The first message of each stream is everything that is
+// known; what was said before is void then (News::replaced).
 //
 // Thread-safe, except for construction, Stop, Start and destruction, which happen under the lock of the process (binding.h).
 #pragma once
@@ -17,8 +17,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "native/client.h"
 #include "uopd/v1/uopd.pb.h"
@@ -31,8 +33,9 @@ class TuneWatch {
 
   struct News {
     v1::Tune tune;
-    std::map<uint32_t, v1::TunedKernel> kernels;  // that changed, without points
-    bool replaced = false;                        // earlier kernels are void
+    std::vector<v1::TunedKernel>
+        kernels;            // that changed, by number, with all points that are known
+    bool replaced = false;  // earlier kernels are void
   };
 
   TuneWatch(std::shared_ptr<Box> box, std::string id);
@@ -68,7 +71,11 @@ class TuneWatch {
   grpc::ClientContext* call_ = nullptr;  // in progress
   bool stopping_ = false, ready_ = false, ended_ = false;
   absl::Status end_;
-  News news_;
+  v1::Tune tune_;
+  std::map<uint32_t, v1::TunedKernel>
+      kernels_;                         // all, with points: a message has only those that are new
+  std::set<uint32_t> changed_kernels_;  // since the last Take
+  bool replaced_ = false;
   std::thread reader_;
 };
 

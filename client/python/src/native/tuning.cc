@@ -54,11 +54,17 @@ nb::dict ToDict(const v1::Tune& tune) {
   return d;
 }
 
+bool IsTime(double seconds) { return std::isfinite(seconds) && seconds > 0; }
+
 nb::dict ToDict(const v1::TunedKernel& kernel) {
   const auto time = [](double seconds) -> nb::object {
-    if (!std::isfinite(seconds) || seconds <= 0) return nb::none();
+    if (!IsTime(seconds)) return nb::none();
     return nb::float_(seconds);
   };
+  nb::list points;
+  for (const v1::TunePoint& point : kernel.points()) {
+    if (IsTime(point.seconds())) points.append(nb::make_tuple(point.candidate(), point.seconds()));
+  }
   nb::dict d;
   d["number"] = kernel.number();
   d["name"] = kernel.name();
@@ -76,6 +82,7 @@ nb::dict ToDict(const v1::TunedKernel& kernel) {
   d["duplicates"] = kernel.duplicates();
   d["search_ms"] = kernel.search_ms();
   d["limited"] = kernel.limited();
+  d["points"] = points;
   return d;
 }
 
@@ -190,7 +197,7 @@ std::optional<nb::dict> NextNews(const WatchHandle& w, std::optional<double> sec
   nb::dict d;
   d["tune"] = ToDict(taken.news->tune);
   nb::list kernels;
-  for (const auto& [number, kernel] : taken.news->kernels) kernels.append(ToDict(kernel));
+  for (const v1::TunedKernel& kernel : taken.news->kernels) kernels.append(ToDict(kernel));
   d["kernels"] = kernels;
   d["replaced"] = taken.news->replaced;
   return d;

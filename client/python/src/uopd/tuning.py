@@ -17,7 +17,7 @@ import math
 import os
 import time
 from dataclasses import dataclass
-from typing import Any, Generator, Iterator, Sequence
+from typing import Any, Generator, Iterator, NamedTuple, Sequence
 
 from . import _core
 from .errors import FailedPrecondition
@@ -69,6 +69,15 @@ class Tune:
     return self.state not in ("planning", "running")
 
 
+class Point(NamedTuple):
+  """A candidate that was measured.
+
+  candidate: its number among those that were measured or failed, from 1. seconds: time of one run.
+  """
+  candidate: int
+  seconds: float
+
+
 @dataclass(frozen=True, slots=True)
 class Kernel:
   """A kernel of a tuning operation at one moment.
@@ -80,6 +89,8 @@ class Kernel:
   best candidate, and of the choice without tuning; None: not known. limited: the search ended early, because of the budget.
   Candidates are counted apart: measured; failed to compile or to run; pruned: made and not measured, because the search expected too
   little of them (the number may fall while it goes on); duplicates: not measured, because they gave the program of an earlier one.
+  points: what was measured in the present search, in this order. Of a long search only some, at most 512: those that were the fastest
+  when they came, the last one, and others.
   """
   number: int
   name: str
@@ -97,11 +108,19 @@ class Kernel:
   duplicates: int
   search_ms: int
   limited: bool
+  points: tuple[Point, ...]
 
   @property
   def speedup(self) -> float | None:
     """The time without tuning divided by the best one. None: not known."""
     return self.heuristic_seconds / self.best_seconds if self.heuristic_seconds and self.best_seconds else None
+
+  def best_points(self) -> list[Point]:
+    """The points that were the fastest when they came: how the best time fell with the number of candidates."""
+    best: list[Point] = []
+    for point in self.points:
+      if not best or point.seconds < best[-1].seconds: best.append(point)
+    return best
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +163,7 @@ class Operation:
     try:
       while (news := watch.next(None if limit is None else max(0.0, limit - time.monotonic()))) is not None:
         if news["replaced"]: kernels = {}
-        changed = [Kernel(**k) for k in news["kernels"]]
+        changed = [Kernel(**{**k, "points": tuple(Point(*p) for p in k["points"])}) for k in news["kernels"]]
         kernels.update((k.number, k) for k in changed)
         yield Progress(Tune(**news["tune"]), tuple(kernels[n] for n in sorted(kernels)), tuple(k.number for k in changed))
     finally: watch.close()

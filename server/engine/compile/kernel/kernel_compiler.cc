@@ -4,7 +4,7 @@
 #include "core/base/interrupt.h"
 #include "core/base/text.h"
 #include "server/engine/base/recent_failures.h"
-#include "server/worker/compile_job.h"
+#include "server/worker/job/compile_job.h"
 
 namespace uopd::engine {
 

@@ -32,7 +32,7 @@ namespace uopd::engine {
 
 struct LoadedKernel {
   std::shared_ptr<const Kernel> kernel;
-  CacheResult from = CacheResult::kUnspecified;  // never kShared
+  CacheResult from = CacheResult::kUnspecified;
 };
 
 // The code of a kernel is made in one of two ways. Both compute the same bits.

@@ -22,6 +22,9 @@ void Count(CacheResult from, CacheOutcome& cache) {
     case CacheResult::kCluster:
       ++cache.kernels_cluster;
       break;
+    case CacheResult::kShared:
+      ++cache.kernels_shared;
+      break;
     default:
       ++cache.kernels_compiled;
   }

@@ -10,6 +10,7 @@
 #include "cache/load_or_compute.h"
 #include "cache/memory/memory_tier.h"
 #include "cache/store.h"
+#include "core/base/telemetry/metrics.h"
 #include "core/base/text.h"
 #include "tests/support/eventually.h"
 #include "tests/unit/cache/cluster/key_files.h"
@@ -268,9 +269,12 @@ TEST_F(ListenerTest, WhatWasAskedForIsAlwaysFetchedAndTheRestWithinBounds) {
   EXPECT_EQ(PutAndHear(0, Cluster::kSpareAtOnce - Cluster::kSpareQuiet), std::chrono::seconds(0));
   EXPECT_EQ(PutAndHear(0, Cluster::kSpareQuiet), Cluster::kGather);
   EXPECT_EQ(cluster_.stats().fetched, Cluster::kSpareAtOnce);
+  Counter& counted = metrics::ClusterAnnouncements({"spared"});
+  const uint64_t counted_before = counted.value();
   PutAndHear(1000, 10);
   EXPECT_EQ(cluster_.stats().fetched, Cluster::kSpareAtOnce);
   EXPECT_EQ(cluster_.stats().spared, 10);
+  EXPECT_EQ(counted.value(), counted_before + 10);
   EXPECT_EQ(cluster_.Get(KeyOf(2001)).outcome, GetOutcome::kMiss);
   EXPECT_EQ(cluster_.Get(KeyOf(2003)).outcome, GetOutcome::kMiss);
   rows_.clear();

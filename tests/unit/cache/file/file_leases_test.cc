@@ -2,14 +2,11 @@
 // What becomes of the leases when their file does not do.
 #include "cache/file/file_leases.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <csignal>
 #include <memory>
 
 #include "cache/file/lease_schema.h"
 #include "cache/sqlite/transaction.h"
+#include "tests/unit/cache/file/holder_process.h"
 #include "tests/unit/cache/fixture.h"
 
 namespace uopd::cache {
@@ -88,40 +85,6 @@ TEST_F(FileLeasesTest, NoiseInAnyPageIsFoundWhenItIsOpened) {
   }
   EXPECT_EQ(failure_, "");
 }
-
-// A process that holds the lease of `one_` for an hour, until it is told to end.
-class HolderProcess {
- public:
-  template <class Hold>
-  explicit HolderProcess(const Hold& hold) {
-    int ready[2];
-    EXPECT_EQ(pipe(ready), 0);
-    pid_ = fork();
-    if (pid_ == 0) {
-      const bool granted = hold();
-      [[maybe_unused]] const ssize_t told = write(ready[1], granted ? "y" : "n", 1);
-      for (;;) pause();
-    }
-    char granted = 0;
-    EXPECT_EQ(read(ready[0], &granted, 1), 1);
-    EXPECT_EQ(granted, 'y');
-    close(ready[0]);
-    close(ready[1]);
-  }
-  ~HolderProcess() { Kill(); }
-  HolderProcess(const HolderProcess&) = delete;
-  HolderProcess& operator=(const HolderProcess&) = delete;
-  void Freeze() const { kill(pid_, SIGSTOP); }
-  void Kill() {
-    if (pid_ <= 0) return;
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-    pid_ = 0;
-  }
-
- private:
-  pid_t pid_ = 0;
-};
 
 class DeadOwnerTest : public FileLeasesTest {
  protected:

@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "cache/base/key.h"
+#include "cache/base/row/key.h"
 #include "cache/store.h"
 #include "core/base/text.h"
 

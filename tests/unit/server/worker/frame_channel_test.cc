@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "gtest/gtest.h"
-#include "server/worker/packet.h"
+#include "server/worker/fork/packet.h"
 
 namespace uopd::worker {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The fork server of this test program and the misbehaving jobs that its workers know.
 #pragma once
-#include "server/worker/fork_server.h"
+#include "server/worker/fork/fork_server.h"
 #include "server/worker/supervisor.h"
 
 namespace uopd::worker {

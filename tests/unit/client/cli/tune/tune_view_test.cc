@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "client/cli/tune/tune_svg.h"
+#include "client/cpp/net/tune_points.h"
 
 namespace uopd::cli {
 namespace {
@@ -162,7 +163,7 @@ TEST(TuneViewTest, IsBoundedWhateverComes) {
     AddPoint(AddKernel(message, 0, "searching", 1e-6, 1e-6), i, i % 2 == 0 ? 1.0 / i : 5.0);
     view.Add(message);
   }
-  EXPECT_LE(view.kernels()[0].points_size(), static_cast<int>(TuneView::kMaxPoints));
+  EXPECT_LE(view.kernels()[0].points_size(), static_cast<int>(client::kMaxTunePoints));
   EXPECT_EQ(view.kernels()[0].points().rbegin()->candidate(), 20'000u);
   v1::WatchTuneResponse huge;
   AddKernel(huge, UINT32_MAX, "searching", 1e-6, 1e-6);

@@ -4,7 +4,7 @@
 #include "core/base/text.h"
 #include "devices/null/null_device.h"
 #include "gtest/gtest.h"
-#include "server/worker/measure_job.h"
+#include "server/worker/job/measure_job.h"
 
 namespace uopd::engine {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What needs no worker; tests/unit/server/worker/tune_kernel_test.cc and tests/e2e/tuning_test.cc
+// What needs no worker; tests/unit/server/worker/tune/tune_kernel_test.cc and tests/e2e/tuning_test.cc
 // tune.
 #include "server/engine/tune/worker_tuner.h"
 

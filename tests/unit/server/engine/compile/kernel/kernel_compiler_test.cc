@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "core/base/text.h"
-#include "server/worker/compile_job.h"
-#include "server/worker/fork_loop.h"
+#include "server/worker/fork/fork_loop.h"
+#include "server/worker/job/compile_job.h"
 #include "tests/unit/server/engine/fixture.h"
 
 namespace uopd::engine {

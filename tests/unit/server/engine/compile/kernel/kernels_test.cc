@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <latch>
+#include <thread>
+
 #include "tests/unit/server/engine/fixture.h"
 
 namespace uopd::engine {
@@ -150,6 +153,32 @@ TEST_F(KernelsTest, SaysWhereTheKernelsCameFrom) {
   ASSERT_TRUE(
       Kernels(restarted, tuning_, devices_, task_pool_).Get(request_, ScheduleOf(graph_), {}).ok());
   EXPECT_EQ(request_.cache.kernels_disk, 1u);
+  EXPECT_EQ(graph_compiler_.builds, 1);
+}
+
+// It was neither on the disk nor in memory when the second request asked, and the second request does not build it.
+TEST_F(KernelsTest, AKernelThatAnotherRequestBuildsIsShared) {
+  std::latch building(1), waiting(1);
+  graph_compiler_.on_build = [&] {
+    building.count_down();
+    waiting.wait();
+    return absl::OkStatus();
+  };
+  RequestContext first, second;
+  std::jthread thread([&] { EXPECT_TRUE(kernels_.Get(first, ScheduleOf(graph_), {}).ok()); });
+  building.wait();
+  std::atomic<bool> asked{false};
+  second.cancelled = [&] {  // asked as soon as the request waits for the other one
+    if (!asked.exchange(true)) waiting.count_down();
+    return false;
+  };
+  EXPECT_TRUE(kernels_.Get(second, ScheduleOf(graph_), {}).ok());
+  thread.join();
+  EXPECT_EQ(first.cache.kernels_compiled, 1u);
+  EXPECT_EQ(first.cache.kernels_shared, 0u);
+  EXPECT_EQ(second.cache.kernels_shared, 1u);
+  EXPECT_EQ(second.cache.kernels_compiled + second.cache.kernels_disk + second.cache.kernels_memory,
+            0u);
   EXPECT_EQ(graph_compiler_.builds, 1);
 }
 
