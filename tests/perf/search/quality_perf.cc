@@ -20,6 +20,7 @@ namespace {
 
 constexpr int kFew = 60, kMany = 2000, kRounds = 15;
 constexpr size_t kFinalists = 3;  // of each search
+constexpr double kClearlyFaster = 0.99;
 
 search::BeamOptions Few(bool from_heuristic) {
   search::BeamOptions out;
@@ -74,13 +75,15 @@ absl::Status Measure(const SearchSubject& subject, BenchWorkers& workers, const 
     UOPD_ASSIGN(auto heuristic, make({}));
     winners.push_back(std::move(heuristic));
   }
-  // As tuning does: the best few of a search are measured again, by turns.
+  // As tuning does: the best few of a search are measured again, by turns, with the heuristic's choice if it knew that one,
+  // which stays unless another one is clearly faster.
   const auto run = [&](search::BeamOptions beam, search::CostModel* maybe_model) -> absl::Status {
     beam.model = maybe_model;
     beam.threads = workers.pools().compile.max_workers();
     worker::WorkerMeasurer measurer(ctx, sink, workers.pools(), workers.MeasurerFor());
     UOPD_ASSIGN(const auto found, search::BeamSearch(ctx, sink, workers.target(), beam, measurer));
     std::vector<search::Candidate> finalists;
+    if (beam.from_heuristic) finalists.push_back(winners[0]);
     const auto ranking = found.Ranking();
     for (size_t i = 0; i < std::min<size_t>(ranking.size(), kFinalists); ++i) {
       codegen::Options how;
@@ -91,7 +94,8 @@ absl::Status Measure(const SearchSubject& subject, BenchWorkers& workers, const 
     UOPD_ASSIGN(const auto rounds, ByTurns(measurer, finalists));
     size_t best = 0;
     for (size_t i = 1; i < finalists.size(); ++i) {
-      if (Ratio(rounds, i, best) < 1) best = i;
+      const bool is_heuristic = beam.from_heuristic && best == 0;
+      if (Ratio(rounds, i, best) < (is_heuristic ? kClearlyFaster : 1)) best = i;
     }
     winners.push_back(std::move(finalists[best]));
     return absl::OkStatus();
