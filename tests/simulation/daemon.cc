@@ -32,6 +32,8 @@ void Daemon::Start() {
   options.steady = steady;
   options.threads = false;
   options.spare_again = 48 + static_cast<int>(random_.Below(48));
+  options.breaker.seed = random_.Next() | 1;
+  reach_.number = uint64_t{life_} << 32 | id_;
   auto cluster =
       std::make_unique<cache::Cluster>(std::make_unique<ServerLink>(all_.tier, reach_), options);
   auto leases = std::make_unique<cache::ClusterLeases>(cluster->server(),
@@ -375,12 +377,13 @@ void Daemon::Listen() {
       std::min(tier.model().CountFrom(*cursor_), cache::SharedServer::kMostAnnouncements);
   const std::optional<int64_t> done = tier.ServeListen(waiting, at);
   if (!done) return ListenAgain(2 * kSecond);
-  if (waiting > 0) {
+  const int64_t wait_us = store_->maybe_cluster()->ListenWait().count() * kMs;
+  if (waiting > 0 || wait_us == 0) {
     all_.queue.At(*done + tier.Delay(), *this, waiter_.what, tier.model().end());
     return;
   }
   tier.Wait(waiter_);
-  listen_until_us_ = *done + cache::Cluster::kListenWait.count() * kMs;
+  listen_until_us_ = *done + wait_us;
   if (listen_end_set_) return;
   listen_end_set_ = true;
   all_.queue.At(listen_until_us_, *this, kListenEnd | life_ << kLifeShift);

@@ -40,9 +40,9 @@ TEST_F(ServerModelTest, ALeaseThatIsNotRenewedEnds) {
 
 TEST_F(ServerModelTest, AServerThatLostItsKeysIsYoungAndGrantsNoOldToken) {
   const auto lease = server_.TryLease(one_, "a", 60 * kSecond, kNow + 5);
-  EXPECT_EQ(server_.Age(kNow + 30).age_us, 30);
+  EXPECT_EQ(server_.Age(1, kNow + 30).age_us, 30);
   server_.Empty(kNow + 100);
-  EXPECT_EQ(server_.Age(kNow + 130).age_us, 30);
+  EXPECT_EQ(server_.Age(1, kNow + 130).age_us, 30);
   EXPECT_TRUE(server_.Renew(one_, lease.token, "a", 60 * kSecond, kNow + 140))
       << "the owner makes it again";
   EXPECT_EQ(server_.TryLease(one_, "b", kSecond, kNow + 150).holder, "a");

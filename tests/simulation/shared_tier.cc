@@ -24,8 +24,9 @@ int64_t SharedTier::Cost(Command command, int64_t bytes) const {
     case Command::kLease:
     case Command::kRenew:
     case Command::kRelease:
-    case Command::kAge:
       return costs.script_us + bytes / costs.bytes_per_us;
+    case Command::kAge:
+      return costs.age_us;
     case Command::kListen:
       return costs.listen_us;
     case Command::kWake:

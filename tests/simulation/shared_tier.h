@@ -16,7 +16,7 @@
 namespace uopd::sim {
 
 struct CommandCosts {  // of the server's thread, in microseconds
-  int64_t simple_us = 7, script_us = 11, listen_us = 8, wake_us = 5, connect_us = 50;
+  int64_t simple_us = 7, script_us = 11, age_us = 16, listen_us = 8, wake_us = 5, connect_us = 50;
   int64_t announcement_ns = 400;  // of each in an answer
   int64_t bytes_per_us = 4096;
 };
