@@ -27,10 +27,12 @@ void CircuitBreaker::Report(bool success, int64_t now_us, int64_t most_pause_us)
   const MutexLock lock(mu_);
   trying_ = false;
   if (success) {
+    if (failures_ == options_.failures) closed_us_ = now_us;
     failures_ = 0;
-    pause_us_ = 0;
+    if (!may_be_long_ || now_us - closed_us_ > pause_us_) pause_us_ = 0;
     return;
   }
+  may_be_long_ = most_pause_us > options_.max_pause_us;
   failures_ = std::min(failures_ + 1, options_.failures);
   if (failures_ < options_.failures) return;
   // Calls that went through before the breaker opened may fail later: they do not make the pause longer.

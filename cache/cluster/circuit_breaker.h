@@ -7,7 +7,9 @@
 //
 // A server that has too much to do answers too late, and each try is more for it to do. For such failures the caller may
 // name a longer pause. Of the pauses beyond `max_pause_us` up to a half is left out at random, so that callers which failed
-// together do not try together.
+// together do not try together. And after such failures the pause goes on growing if the breaker opens again soon: one answer
+// that comes in time does not say that the server has less to do, and many callers that begin with short pauses again would
+// see to it that it has not.
 // Thread-safe. Times are microseconds of a clock that the caller reads.
 #pragma once
 
@@ -44,8 +46,10 @@ class CircuitBreaker {
   int failures_ UOPD_GUARDED_BY(mu_) = 0;  // in a row
   int64_t pause_us_ UOPD_GUARDED_BY(mu_) = 0;
   std::minstd_rand random_ UOPD_GUARDED_BY(mu_);
-  int64_t retry_us_ UOPD_GUARDED_BY(mu_) = 0;  // while open: when one call may try
-  bool trying_ UOPD_GUARDED_BY(mu_) = false;   // while open: a call tries
+  bool may_be_long_ UOPD_GUARDED_BY(mu_) = false;  // the pause, after the last failure
+  int64_t closed_us_ UOPD_GUARDED_BY(mu_) = 0;     // when it closed last
+  int64_t retry_us_ UOPD_GUARDED_BY(mu_) = 0;      // while open: when one call may try
+  bool trying_ UOPD_GUARDED_BY(mu_) = false;       // while open: a call tries
 };
 
 }  // namespace uopd::cache

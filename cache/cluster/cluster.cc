@@ -105,7 +105,7 @@ Cluster::Found Cluster::Fetch(const Digest& address, Deadline deadline) {
 absl::StatusOr<int64_t> Cluster::SettledUs() {
   UOPD_ASSIGN(const KeysAge keys, server_->AskKeysAge(options_.steady() + options_.budget));
   if (!server_->reachable()) return absl::UnavailableError("The shared tier does not answer.");
-  return std::min(keys.age_us, server_->UnchangedUs());
+  return std::min(keys.age_us - server_->pace().RefillUs(), server_->UnchangedUs());
 }
 
 void Cluster::NoteAnswer(Deadline begin) {

@@ -73,7 +73,8 @@ class Cluster {
   // Waits until the rows that were put before are settled.
   void Flush() UOPD_EXCLUDES(mu_);
   // For how many microseconds the server has answered and has had its keys. What others found and who computes what is
-  // known again when that is long enough. UNAVAILABLE: it does not answer.
+  // known again when that is long enough. In a large cluster the keys count from when the others have sent what they have
+  // (Pace::RefillUs), so it may be negative. UNAVAILABLE: it does not answer.
   absl::StatusOr<int64_t> SettledUs();
   // Whether the server grants leases and announces what others put (SharedServer).
   bool coordinates() const { return server_->coordinates(); }

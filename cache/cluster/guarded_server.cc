@@ -36,8 +36,9 @@ void GuardedServer::Report(const absl::Status& status) {
   const bool was_open = breaker_.open();
   // ABORTED is an answer: a lease was lost. So is RESOURCE_EXHAUSTED: lookups go on where nothing more can be put.
   const bool answered = status.ok() || absl::IsAborted(status) || absl::IsResourceExhausted(status);
-  breaker_.Report(answered, now_(),
-                  absl::IsDeadlineExceeded(status) ? pace().MostLatePauseUs() : 0);
+  // A server that never told how many daemons there are may have too many.
+  const int64_t most_us = told_daemons() ? pace().MostLatePauseUs() : Pace::kMostLatePauseUs;
+  breaker_.Report(answered, now_(), absl::IsDeadlineExceeded(status) ? most_us : 0);
   const bool is_open = breaker_.open();
   metrics::ClusterReachable().Set(is_open ? 0 : 1);
   if (was_open == is_open) return;

@@ -15,9 +15,6 @@ struct Pace {
   int64_t daemons = 0;  // in the cluster, about; 0: not known, and then it is taken for a small one
 
   static constexpr int64_t kSmall = 2'000;
-  // An announcement wakes all listeners whose question waits at the server, for 5 us of its time each: 20 ms, which is the
-  // time that a lookup waits. In a larger cluster no question waits there.
-  static constexpr int64_t kMostThatWait = 4'000;
   static constexpr int64_t kQuestionsASecond = 10'000;  // of all listeners
   static constexpr int64_t kMostWeight = 256;
 
@@ -26,16 +23,21 @@ struct Pace {
   int Weight() const {
     return static_cast<int>(std::clamp<int64_t>((daemons + kSmall - 1) / kSmall, 1, kMostWeight));
   }
-  bool WaitsAtServer() const { return daemons <= kMostThatWait; }
-  // Between two questions of a listener that gathers: `least`, or longer.
+  // Whether a listener's question waits at the server until something is announced. An announcement wakes all that wait there,
+  // and they ask again: of kSmall daemons this takes 26 ms of the server's time, in which no lookup is answered.
+  bool WaitsAtServer() const { return daemons <= kSmall; }
+  // Between two questions that can wait, as those of a listener that gathers: `least`, or longer.
   std::chrono::milliseconds Gather(std::chrono::milliseconds least) const {
     return std::max(least, std::chrono::milliseconds(1000 * daemons / kQuestionsASecond));
   }
-  // The longest pause of the circuit breaker after answers that came too late; a pause that is not longer than that after
-  // other failures changes nothing. Each try costs the server a connection, which is 50 us: the tries of all daemons together
-  // take a tenth of its time.
+  // How long it takes until a server that lost its keys has them again (refill.h): 2 ms for each daemon, as several passes
+  // run at once.
+  int64_t RefillUs() const { return daemons <= kSmall ? 0 : 2'000 * daemons; }
+  // The longest pause of the circuit breaker after answers that came too late, if it is longer than that after other failures.
+  // Each try costs the server a connection, which is 50 us: the tries of all daemons together take about a tenth of its time.
+  static constexpr int64_t kMostLatePauseUs = 60'000'000;
   int64_t MostLatePauseUs() const {
-    return std::min<int64_t>(daemons * 1'000'000 / kSmall, 60'000'000);
+    return std::min<int64_t>(daemons * 1'000'000 / kSmall, kMostLatePauseUs);
   }
 };
 

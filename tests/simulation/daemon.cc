@@ -342,7 +342,9 @@ void Daemon::End(uint32_t id) {
 
 void Daemon::Arrived(uint32_t slot) {
   const Slot& its = all_.keys[slot];
-  if (its.tuning && its.done > 0) all_.stats.arrival.Add(all_.clock.now_us - its.first_us);
+  // What was found before the server lost its keys is older: it comes with the refill.
+  if (its.tuning && its.done > 0 && its.first_us >= all_.tier.born_us())
+    all_.stats.arrival.Add(all_.clock.now_us - its.first_us);
   for (const auto& task : tasks_) {
     if (task->slot != slot) continue;
     if (task->computing && its.tuning) {  // a result that arrives ends the search for it

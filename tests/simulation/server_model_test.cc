@@ -51,6 +51,21 @@ TEST_F(ServerModelTest, AServerThatLostItsKeysIsYoungAndGrantsNoOldToken) {
   EXPECT_FALSE(server_.Renew(one_, lease.token, "a", kSecond, kNow + 220)) << "b was faster";
 }
 
+TEST_F(ServerModelTest, DaemonsAreCountedByTheMinute) {
+  constexpr int64_t kBegin = kNow / kMinute * kMinute;
+  const auto ask = [&](uint64_t daemon, int64_t second) {
+    return server_.Age(daemon, kBegin + second * kSecond).daemons;
+  };
+  for (int i = 1; i <= 5; ++i) EXPECT_EQ(ask(static_cast<uint64_t>(i), 10), i);
+  EXPECT_EQ(ask(3, 59), 5);
+  EXPECT_EQ(ask(3, 61), 5) << "of the minute before";
+  EXPECT_EQ(ask(4, 119), 5);
+  EXPECT_EQ(ask(4, 121), 2);
+  EXPECT_EQ(ask(4, 400), 1);
+  server_.Empty(kBegin + 410 * kSecond);
+  EXPECT_EQ(ask(7, 411), 1);
+}
+
 TEST_F(ServerModelTest, AnnouncementsAreReadOnceAndOldOnesAreDropped) {
   ServerModel small({.announcements = 3}, kNow, 1);
   uint64_t cursor = small.end();

@@ -104,6 +104,7 @@ void SharedTier::Stop() {
 void SharedTier::Start() {
   up_ = true;
   ++births_;
+  born_us_ = clock_.now_us;
   model_.Empty(clock_.wall_us());
 }
 
