@@ -30,9 +30,13 @@ struct Pace {
   std::chrono::milliseconds Gather(std::chrono::milliseconds least) const {
     return std::max(least, std::chrono::milliseconds(1000 * daemons / kQuestionsASecond));
   }
-  // How long it takes until a server that lost its keys has them again (refill.h): 2 ms for each daemon, as several passes
-  // run at once.
-  int64_t RefillUs() const { return daemons <= kSmall ? 0 : 2'000 * daemons; }
+  // How long it takes until a server that lost its keys has them again (refill.h). A pass lasts some ms, and several run at
+  // once: 1 ms for each daemon. Besides, a daemon may look some times, every 16 s, until it finds that no other one fills: the
+  // more often the more there are, and six times in a large cluster.
+  int64_t RefillUs() const {
+    const int64_t more = std::max<int64_t>(daemons - kSmall, 0);
+    return std::min<int64_t>(more * 12'500, 100'000'000) + more * 1'000;
+  }
   // The longest pause of the circuit breaker after answers that came too late, if it is longer than that after other failures.
   // Each try costs the server a connection, which is 50 us: the tries of all daemons together take about a tenth of its time.
   static constexpr int64_t kMostLatePauseUs = 60'000'000;

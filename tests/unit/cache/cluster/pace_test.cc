@@ -32,7 +32,9 @@ TEST(PaceTest, AllTogetherAskForAsMuchHoweverManyTheyAre) {
     EXPECT_LE(static_cast<double>(daemons) / gather_s, 1.001 * Pace::kQuestionsASecond) << daemons;
   }
   EXPECT_FALSE(Pace{2001}.WaitsAtServer());
-  EXPECT_EQ(Pace{100'000}.RefillUs(), 200'000'000);
+  EXPECT_EQ(Pace{2001}.RefillUs(), 13'500);
+  EXPECT_EQ(Pace{10'000}.RefillUs(), 108'000'000);
+  EXPECT_EQ(Pace{102'000}.RefillUs(), 200'000'000);
   EXPECT_EQ(Pace{100'000}.MostLatePauseUs(), 50'000'000);
   EXPECT_EQ(Pace{1'000'000}.MostLatePauseUs(), Pace::kMostLatePauseUs);
 }
