@@ -105,17 +105,21 @@ Cluster::Found Cluster::Fetch(const Digest& address, Deadline deadline) {
 absl::StatusOr<int64_t> Cluster::SettledUs() {
   UOPD_ASSIGN(const KeysAge keys, server_->AskKeysAge(options_.steady() + options_.budget));
   if (!server_->reachable()) return absl::UnavailableError("The shared tier does not answer.");
-  return std::min(keys.age_us, server_->UnchangedUs());
+  return std::min(keys.age_us - server_->pace().RefillUs(), server_->UnchangedUs());
 }
 
 void Cluster::NoteAnswer(Deadline begin) {
   const Deadline now = options_.steady();
   if (now - begin < options_.budget) return;
-  const int64_t costs =
-      std::min<int64_t>(kSpareAtOnce, kSlowCosts * ((now - begin) / options_.budget));
+  const int64_t costs = kSlowCosts * ((now - begin) / options_.budget);
   const MutexLock lock(mu_);
-  spare_.Drain(static_cast<int>(costs), now);
-  if (now < spare_.ReadyAt(1)) spare_used_up_ = true;
+  UseSpare(costs, now);
+}
+
+void Cluster::UseSpare(int64_t tokens, Deadline now) {
+  if (tokens <= 0) return;
+  spare_.Drain(static_cast<int>(std::min<int64_t>(tokens, kSpareAtOnce)), now);
+  if (now < spare_.ReadyAt(server_->pace().Weight())) spare_used_up_ = true;
 }
 
 void Cluster::Follow(const std::string& environment) {
@@ -131,7 +135,7 @@ Cluster::Use Cluster::UseOf(const Announcement& announcement) {
   if (followed_.contains(announcement.environment)) return Use::kFetch;
   if (!environments_.contains(announcement.environment)) return Use::kUnused;
   if (wanted_.Remove(announcement.address)) return Use::kFetch;
-  if (spare_.Take(options_.steady())) return Use::kFetch;
+  if (spare_.Take(options_.steady(), server_->pace().Weight())) return Use::kFetch;
   spare_used_up_ = true;
   return Use::kSpared;
 }
@@ -139,7 +143,7 @@ Cluster::Use Cluster::UseOf(const Announcement& announcement) {
 Deadline Cluster::WhenToAsk() {
   const Deadline now = options_.steady();
   if (!spare_used_up_) return now;
-  const Deadline ready = spare_.ReadyAt(spare_again_);
+  const Deadline ready = spare_.ReadyAt(std::max(spare_again_, server_->pace().Weight()));
   if (ready > now) return wanted_.NextOr(ready);
   spare_used_up_ = false;
   return now;
@@ -151,6 +155,8 @@ Deadline Cluster::AskAt() {
 }
 
 Deadline Cluster::AskWanted() {
+  // If the server does not answer, listening fails, too, and this is called again.
+  if (!server_->told_daemons()) server_->AskKeysAge(SendDeadline()).IgnoreError();
   std::vector<Digest> due;
   {
     const MutexLock lock(mu_);
@@ -340,7 +346,7 @@ void Cluster::ListenLoop() {
       continue;
     }
     const absl::StatusOr<std::vector<Announcement>> heard =
-        server_->Listen(cursor, SteadyNow() + kListenWait);
+        server_->Listen(cursor, SteadyNow() + ListenWait());
     if (!heard.ok()) on_lost_();
     const Deadline next = heard.ok() ? Hear(*heard) : SteadyNow() + kListenPause;
     MutexLock lock(mu_);
@@ -360,7 +366,14 @@ bool Cluster::Take(const Digest& address, Deadline deadline) {
   return true;
 }
 
+std::chrono::milliseconds Cluster::Gather() const {
+  const std::chrono::milliseconds gather = server_->pace().Gather(kGather);
+  // spare_again_ differs between daemons, from 48 to 95.
+  return gather == kGather ? gather : gather * (24 + std::clamp(spare_again_, 48, 96)) / 96;
+}
+
 Deadline Cluster::Hear(const std::vector<Announcement>& announced) {
+  int64_t heard = 0;  // and not fetched
   for (const Announcement& one : announced) {
     ++stats_.announced;
     switch (UseOf(one)) {
@@ -368,10 +381,12 @@ Deadline Cluster::Hear(const std::vector<Announcement>& announced) {
         continue;
       case Use::kUnused:
         metrics::ClusterAnnouncements({"unused"}).Increment();
+        ++heard;
         continue;
       case Use::kSpared:
         ++stats_.spared;
         metrics::ClusterAnnouncements({"spared"}).Increment();
+        ++heard;
         continue;
       case Use::kFetch:
         break;
@@ -380,9 +395,13 @@ Deadline Cluster::Hear(const std::vector<Announcement>& announced) {
     metrics::ClusterAnnouncements({taken ? "taken" : "not_taken"}).Increment();
   }
   const Deadline now = options_.steady();
-  if (announced.empty() || announced.size() >= SharedServer::kMostAnnouncements) return now;
+  const Pace pace = server_->pace();
   const MutexLock lock(mu_);
-  return now < spare_.ReadyAt(kSpareQuiet) ? now + kGather : answers_.Reserve(now);
+  UseSpare(heard * (pace.Weight() - 1) / kHeardForOne, now);
+  if (announced.size() >= SharedServer::kMostAnnouncements) return now;
+  if (!pace.WaitsAtServer()) return now + Gather();
+  if (announced.empty()) return now;
+  return now < spare_.ReadyAt(kSpareQuiet) ? now + Gather() : answers_.Reserve(now, pace.Weight());
 }
 
 }  // namespace uopd::cache

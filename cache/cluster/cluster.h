@@ -9,8 +9,8 @@
 // The load on the server must not grow with the square of the number of daemons, as it would if each daemon took at once what
 // each other one puts. So both have a bound, which a small or quiet cluster does not reach: a listener that hears much gathers
 // announcements, and of the records that nobody here asked for only some are fetched. While those are used up, and they are
-// so sooner when the server is slow, a daemon does not listen: it asks again, more and more rarely, for what it asked for in
-// vain. Lookups find what is not heard of.
+// so sooner when the server is slow or has many daemons (pace.h), a daemon does not listen: it asks again, more and more
+// rarely, for what it asked for in vain. Lookups find what is not heard of.
 //
 // Nothing is taken without a signature of a trusted key (record.h). Thread-safe.
 #pragma once
@@ -73,7 +73,8 @@ class Cluster {
   // Waits until the rows that were put before are settled.
   void Flush() UOPD_EXCLUDES(mu_);
   // For how many microseconds the server has answered and has had its keys. What others found and who computes what is
-  // known again when that is long enough. UNAVAILABLE: it does not answer.
+  // known again when that is long enough. In a large cluster the keys count from when the others have sent what they have
+  // (Pace::RefillUs), so it may be negative. UNAVAILABLE: it does not answer.
   absl::StatusOr<int64_t> SettledUs();
   // Whether the server grants leases and announces what others put (SharedServer).
   bool coordinates() const { return server_->coordinates(); }
@@ -113,23 +114,31 @@ class Cluster {
   Deadline Hear(const std::vector<Announcement>& announced) UOPD_EXCLUDES(mu_);
   // While the spare records are used up (below) the listener does not listen: it asks for what is wanted as far as that is
   // due. Returns when it must do so again; not after now: it must listen. What was announced until then is not heard.
+  // The first call asks how many daemons there are.
   Deadline AskWanted() UOPD_EXCLUDES(mu_);
   // The same time, without a question. A lookup that finds nothing may make it sooner.
   Deadline AskAt() UOPD_EXCLUDES(mu_);
   // So many answers are taken as they come, while there are at least kSpareQuiet spare records (below). Otherwise the
-  // listener gathers what is announced in kGather. A full answer says that there is more, which is not waited for.
+  // listener gathers what is announced in kGather, or longer in a large cluster (Pace::Gather; up to a quarter more or less,
+  // so that the listeners do not ask together). A full answer says that there is more, which is not waited for.
   static constexpr int kAnswersAtOnce = 512;
   static constexpr std::chrono::seconds kGather{1};
   // Records that this daemon asked for in vain are always fetched; of the others so many, and then one in kSpareEvery.
   // When none is left, the listener does not listen for them until there are ClusterOptions::spare_again. An answer that
   // takes the whole budget of a lookup says that the server has much to do; it costs kSlowCosts of them, and one that takes n
   // budgets n times as much.
-  static constexpr int kSpareAtOnce = 512, kSpareQuiet = 128, kSlowCosts = 16;
+  // In a large cluster each record and each answer counts as several (Pace::Weight), and each announcement that is heard
+  // and not fetched costs 1 / kHeardForOne for each of these but the first.
+  static constexpr int kSpareAtOnce = 512, kSpareQuiet = 128, kSlowCosts = 16, kHeardForOne = 32;
   static constexpr std::chrono::seconds kSpareEvery{10};
-  // One question of the listener lasts so long; after one that fails it waits, so that a server that is gone does not
+  // One question of the listener lasts so long (ListenWait); after one that fails it waits, so that a server that is gone does not
   // cost a core.
   static constexpr std::chrono::milliseconds kListenWait{1000};
   static constexpr std::chrono::milliseconds kListenPause{100};
+  // How long a question of the listener waits at the server; 0 in a large cluster.
+  std::chrono::milliseconds ListenWait() const {
+    return server_->pace().WaitsAtServer() ? kListenWait : std::chrono::milliseconds(0);
+  }
 
   const std::shared_ptr<GuardedServer>& server() const { return server_; }
   const ClusterStats& stats() const { return stats_; }
@@ -153,6 +162,8 @@ class Cluster {
   void SendLoop() UOPD_EXCLUDES(mu_);
   void ListenLoop() UOPD_EXCLUDES(mu_);
   Deadline WhenToAsk() UOPD_REQUIRES(mu_);
+  std::chrono::milliseconds Gather() const;
+  void UseSpare(int64_t tokens, Deadline now) UOPD_REQUIRES(mu_);
   // Fetches the record and gives it to on_row_; false: it is not to be had.
   bool Take(const Digest& address, Deadline deadline) UOPD_EXCLUDES(mu_);
 

@@ -36,7 +36,9 @@ void GuardedServer::Report(const absl::Status& status) {
   const bool was_open = breaker_.open();
   // ABORTED is an answer: a lease was lost. So is RESOURCE_EXHAUSTED: lookups go on where nothing more can be put.
   const bool answered = status.ok() || absl::IsAborted(status) || absl::IsResourceExhausted(status);
-  breaker_.Report(answered, now_());
+  // A server that never told how many daemons there are may have too many.
+  const int64_t most_us = told_daemons() ? pace().MostLatePauseUs() : Pace::kMostLatePauseUs;
+  breaker_.Report(answered, now_(), absl::IsDeadlineExceeded(status) ? most_us : 0);
   const bool is_open = breaker_.open();
   metrics::ClusterReachable().Set(is_open ? 0 : 1);
   if (was_open == is_open) return;
@@ -96,7 +98,19 @@ absl::StatusOr<bool> GuardedServer::IsHeld(const Digest& address, Deadline deadl
 }
 
 absl::StatusOr<KeysAge> GuardedServer::AskKeysAge(Deadline deadline) {
-  return Run([&] { return server_->AskKeysAge(deadline); });
+  absl::StatusOr<KeysAge> age = Run([&] { return server_->AskKeysAge(deadline); });
+  if (age.ok()) NoteDaemons(age->daemons);
+  return age;
+}
+
+// A server that was emptied knows few daemons at first, so a smaller number is believed after a minute. Two threads that tell
+// a number at once may mix them up, until the next one.
+void GuardedServer::NoteDaemons(int64_t daemons) {
+  constexpr int64_t kBelieved = 60'000'000;
+  const int64_t now = now_();
+  if (daemons < daemons_.load() && now - daemons_since_us_.load() < kBelieved) return;
+  daemons_.store(daemons);
+  daemons_since_us_.store(now);
 }
 
 }  // namespace uopd::cache

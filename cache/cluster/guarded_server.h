@@ -5,6 +5,7 @@
 // listens waits for it. Thread-safe, as the server behind it.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -12,6 +13,7 @@
 
 #include "cache/base/blobs.h"
 #include "cache/cluster/circuit_breaker.h"
+#include "cache/cluster/pace.h"
 #include "cache/cluster/shared_server.h"
 
 namespace uopd::cache {
@@ -24,6 +26,9 @@ class GuardedServer final : public SharedServer {
 
   // Whether calls go through now.
   bool reachable() const { return !breaker_.open(); }
+  // How much this daemon may ask for: the number of daemons is the greatest that the server told in the last minute.
+  Pace pace() const { return {.daemons = std::max<int64_t>(daemons_.load(), 0)}; }
+  bool told_daemons() const { return daemons_.load() >= 0; }
   // For how many microseconds this has been so; since the start: for ever.
   int64_t UnchangedUs() const { return now_() - changed_us_.load(std::memory_order_relaxed); }
 
@@ -50,6 +55,7 @@ class GuardedServer final : public SharedServer {
   // OK: the call may go through, and Report must follow.
   absl::Status Allow();
   void Report(const absl::Status& status);
+  void NoteDaemons(int64_t daemons);
   template <class Call>
   auto Run(const Call& call) -> decltype(call());
 
@@ -58,6 +64,7 @@ class GuardedServer final : public SharedServer {
   const std::function<void(const std::string&)> on_change_;
   CircuitBreaker breaker_;
   std::atomic<int64_t> changed_us_{0};
+  std::atomic<int64_t> daemons_{-1}, daemons_since_us_{0};  // -1: the server has told none
 };
 
 }  // namespace uopd::cache

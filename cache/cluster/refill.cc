@@ -52,16 +52,22 @@ std::chrono::milliseconds Refill::Look() {
     if (!filled_ && keys->age_us >= options_.young_us) filled_ = keys->born_us;
     if (filled_ != keys->born_us && Pass().ok()) filled_ = keys->born_us;
   }
+  const std::chrono::milliseconds most = kMostPauses * options_.look, least = LeastPause();
   const MutexLock lock(mu_);
-  pause_ = keys.ok() ? std::min(2 * pause_, kMostPauses * options_.look) : options_.look;
+  pause_ = keys.ok() ? std::min(2 * pause_, most) : least;
   return pause_;
 }
 
+std::chrono::milliseconds Refill::LeastPause() const {
+  return std::min(cluster_.server()->pace().Gather(options_.look), kMostPauses * options_.look);
+}
+
 void Refill::LookSoon() {
+  const std::chrono::milliseconds least = LeastPause();
   {
     const MutexLock lock(mu_);
     soon_ = true;
-    pause_ = options_.look;
+    pause_ = least;
   }
   stop_changed_.notify_all();
 }
@@ -73,7 +79,7 @@ void Refill::Loop() {
     lock.WaitUntil(stop_changed_, std::chrono::steady_clock::now() + pause,
                    [this]() UOPD_REQUIRES(mu_) { return stop_ || soon_; });
     if (!soon_) continue;
-    lock.WaitUntil(stop_changed_, std::chrono::steady_clock::now() + options_.look,
+    lock.WaitUntil(stop_changed_, std::chrono::steady_clock::now() + LeastPause(),
                    [this]() UOPD_REQUIRES(mu_) { return stop_; });
     soon_ = false;
   }

@@ -45,14 +45,16 @@ class Refill {
   Refill& operator=(const Refill&) = delete;
 
   // One look at the server, and a pass if it lost its keys. Returns the pause until the next one, which the thread makes:
-  // twice the one before while all is well or another daemon fills the server, up to kMostPauses * look; otherwise `look`.
+  // twice the one before while all is well or another daemon fills the server, up to kMostPauses * look; otherwise the least.
   std::chrono::milliseconds Look() UOPD_EXCLUDES(mu_);
   static constexpr int kMostPauses = 8;
-  // So many daemons fill the server at once. A pass asks one question after the other, for so many rows each, so four passes
-  // keep it busy for about a third.
-  static constexpr int kSlots = 4;
+  // `look`, or longer in a large cluster (Pace::Gather): a server that comes back must not meet all daemons at once.
+  std::chrono::milliseconds LeastPause() const;
+  // So many daemons fill the server at once. A pass asks one question after the other, for so many rows each, so eight passes
+  // keep it busy for less than a half.
+  static constexpr int kSlots = 8;
   static constexpr size_t kRowsAtOnce = 32;
-  // The server may be another one: looks after `look`, and then as at first. From any thread.
+  // The server may be another one: looks after the least pause, and then as at first. From any thread.
   void LookSoon() UOPD_EXCLUDES(mu_);
 
  private:

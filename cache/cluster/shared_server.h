@@ -32,6 +32,8 @@ struct Announcement {
 struct KeysAge {
   int64_t born_us = 0;  // when the server got its keys, by its clock
   int64_t age_us = 0;   // how long ago that was
+  int64_t daemons =
+      0;  // about so many asked in this minute or in the one before; 0: the server does not know
 };
 
 class SharedServer {

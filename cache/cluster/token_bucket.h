@@ -15,16 +15,16 @@ class TokenBucket {
   TokenBucket(int burst, std::chrono::microseconds refill)
       : refill_(refill), reserve_(burst * refill) {}
 
-  // Takes a token if there is one.
-  bool Take(Deadline now) {
-    const Deadline full = std::max(full_at_, now) + refill_;
+  // Takes a token, or so many, if they are there. REQUIRES: tokens <= burst.
+  bool Take(Deadline now, int tokens = 1) {
+    const Deadline full = std::max(full_at_, now) + tokens * refill_;
     if (full - reserve_ > now) return false;
     full_at_ = full;
     return true;
   }
-  // Takes the next token, and says when it is there: `now` or later.
-  Deadline Reserve(Deadline now) {
-    full_at_ = std::max(full_at_, now) + refill_;
+  // Takes the next token, or so many, and says when they are there: `now` or later.
+  Deadline Reserve(Deadline now, int tokens = 1) {
+    full_at_ = std::max(full_at_, now) + tokens * refill_;
     return std::max(now, full_at_ - reserve_);
   }
   // Takes up to so many tokens away.

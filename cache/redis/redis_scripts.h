@@ -5,7 +5,8 @@
 //   {address}:lease   hash: owner, token; it expires with the lease
 //   {address}:fence   the newest token; expires long after every lease
 //   {address}:row     hash: the fence, and the record
-// The key "born" holds when it was made: a server that lost its keys has a new one.
+// The key "born" holds when it was made: a server that lost its keys has a new one. Two keys beside it count the daemons that
+// asked for it, one in each even minute and one in each odd minute, as a HyperLogLog (12 KiB, right to 1 %).
 // Tokens are the last token plus one, or the server's clock in microseconds if that is greater (2^53 is far away), so
 // a server that lost its keys does not grant an old token again.
 #pragma once
@@ -57,8 +58,9 @@ redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return 1
 )lua";
 
-// KEYS: born. When the key was made, as text, and how many microseconds ago. It is made if it is missing, or holds no time of
-// the past: somebody else wrote it, or the server has another clock.
+// KEYS: born, daemons of even and of odd minutes. ARGV: the number of this daemon. When the key was made, as text, and how many microseconds ago. It is made if it is missing, or holds no time of
+// the past: somebody else wrote it, or the server has another clock. Then how many daemons asked in this minute or in the one
+// before, whichever is more. The count of a minute goes when its turn comes again.
 inline constexpr std::string_view kAgeScript = R"lua(
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
@@ -68,7 +70,17 @@ if not (born >= 1 and born <= now) then
   born = now
   redis.call('SET', KEYS[1], string.format('%.0f', born))
 end
-return {string.format('%.0f', born), now - born}
+local minute = math.floor(tonumber(time[1]) / 60)
+local this, last = KEYS[2 + minute % 2], KEYS[3 - minute % 2]
+if redis.pcall('PFADD', this, ARGV[1]) == 1 and redis.call('PTTL', this) < 0 then
+  redis.call('EXPIREAT', this, (minute + 2) * 60)
+end
+local daemons = 0
+for _, key in ipairs({this, last}) do
+  local count = redis.pcall('PFCOUNT', key)
+  if type(count) == 'number' and count > daemons then daemons = count end
+end
+return {string.format('%.0f', born), now - born, daemons}
 )lua";
 
 }  // namespace uopd::cache

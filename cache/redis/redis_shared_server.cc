@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <random>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -73,7 +74,10 @@ bool ReadAnnouncement(const RespValue& fields, Announcement& out) {
 }  // namespace
 
 RedisSharedServer::RedisSharedServer(RedisSharedOptions options)
-    : options_(std::move(options)), stream_(Cat(options_.prefix, "puts")), pool_(options_.pool) {}
+    : options_(std::move(options)),
+      stream_(Cat(options_.prefix, "puts")),
+      number_(Cat(std::random_device()(), "-", std::random_device()())),
+      pool_(options_.pool) {}
 
 RedisSharedServer::Script::Script(std::string_view of) : text(of), sha1(Sha1Hex(of)) {}
 
@@ -203,18 +207,26 @@ absl::StatusOr<bool> RedisSharedServer::IsHeld(const Digest& address, Deadline d
 }
 
 absl::StatusOr<KeysAge> RedisSharedServer::AskKeysAge(Deadline deadline) {
-  UOPD_ASSIGN(const RespValue reply, RunScript(age_, {Cat(options_.prefix, "born")}, {}, deadline));
+  const std::string born = Cat(options_.prefix, "born");
+  // The hash tag keeps the counts on the server that has `born`.
+  const std::string daemons = Cat(options_.prefix, "{", born, "}:daemons:");
+  UOPD_ASSIGN(const RespValue reply,
+              RunScript(age_, {born, Cat(daemons, 0), Cat(daemons, 1)}, {number_}, deadline));
   KeysAge out;
-  if (reply.values.size() != 2 || !ReadToken(reply.values[0], out.born_us)) return Strange();
+  if (reply.values.size() != 3 || !ReadToken(reply.values[0], out.born_us)) return Strange();
   out.age_us = reply.values[1].integer;
+  out.daemons = reply.values[2].integer;
   return out;
 }
 
 absl::StatusOr<std::vector<Announcement>> RedisSharedServer::Listen(std::string& cursor,
                                                                     Deadline deadline) {
+  // The server looks ten times a second whose wait is over, so its answer may come after the deadline. A deadline that is
+  // over already means that the question does not wait there.
+  constexpr milliseconds kReserve{1000};
+  const Deadline last = deadline + kReserve;
   if (cursor.empty() || check_cursor_) {
-    UOPD_ASSIGN(const RespValue newest,
-                Run({"XREVRANGE", stream_, "+", "-", "COUNT", "1"}, deadline));
+    UOPD_ASSIGN(const RespValue newest, Run({"XREVRANGE", stream_, "+", "-", "COUNT", "1"}, last));
     std::string end = "0-0";
     if (!newest.values.empty() && newest.values[0].values.size() == 2)
       end = newest.values[0].values[0].text;
@@ -226,13 +238,12 @@ absl::StatusOr<std::vector<Announcement>> RedisSharedServer::Listen(std::string&
       cursor = "0-0";
     check_cursor_ = false;
   }
-  // The server looks ten times a second whose wait is over, so its answer may come after the deadline.
-  constexpr milliseconds kReserve{1000};
   const auto left = duration_cast<milliseconds>(deadline - steady_clock::now());
-  const std::string block_ms = Cat(std::max<int64_t>(left.count(), 1));  // 0 would be for ever
-  const std::string most = Cat(kMostAnnouncements);
-  const absl::StatusOr<RespValue> answer = Run(
-      {"XREAD", "COUNT", most, "BLOCK", block_ms, "STREAMS", stream_, cursor}, deadline + kReserve);
+  const std::string block_ms = Cat(left.count()), most = Cat(kMostAnnouncements);
+  Words words = {"XREAD", "COUNT", most};
+  if (left.count() > 0) words.insert(words.end(), {"BLOCK", block_ms});  // 0 would be for ever
+  words.insert(words.end(), {"STREAMS", stream_, cursor});
+  const absl::StatusOr<RespValue> answer = Run(words, last);
   if (!answer.ok()) {
     check_cursor_ = true;
     return answer.status();

@@ -58,6 +58,7 @@ class RedisSharedServer final : public SharedServer {
 
   const RedisSharedOptions options_;
   const std::string stream_;
+  const std::string number_;  // of this daemon, where they are counted
   const Script try_lease_{kTryLeaseScript}, renew_{kRenewScript}, release_{kReleaseScript},
       put_{kPutScript}, age_{kAgeScript};
   RedisPool pool_;

@@ -32,6 +32,8 @@ void Daemon::Start() {
   options.steady = steady;
   options.threads = false;
   options.spare_again = 48 + static_cast<int>(random_.Below(48));
+  options.breaker.seed = random_.Next() | 1;
+  reach_.number = uint64_t{life_} << 32 | id_;
   auto cluster =
       std::make_unique<cache::Cluster>(std::make_unique<ServerLink>(all_.tier, reach_), options);
   auto leases = std::make_unique<cache::ClusterLeases>(cluster->server(),
@@ -340,7 +342,9 @@ void Daemon::End(uint32_t id) {
 
 void Daemon::Arrived(uint32_t slot) {
   const Slot& its = all_.keys[slot];
-  if (its.tuning && its.done > 0) all_.stats.arrival.Add(all_.clock.now_us - its.first_us);
+  // What was found before the server lost its keys is older: it comes with the refill.
+  if (its.tuning && its.done > 0 && its.first_us >= all_.tier.born_us())
+    all_.stats.arrival.Add(all_.clock.now_us - its.first_us);
   for (const auto& task : tasks_) {
     if (task->slot != slot) continue;
     if (task->computing && its.tuning) {  // a result that arrives ends the search for it
@@ -375,12 +379,13 @@ void Daemon::Listen() {
       std::min(tier.model().CountFrom(*cursor_), cache::SharedServer::kMostAnnouncements);
   const std::optional<int64_t> done = tier.ServeListen(waiting, at);
   if (!done) return ListenAgain(2 * kSecond);
-  if (waiting > 0) {
+  const int64_t wait_us = store_->maybe_cluster()->ListenWait().count() * kMs;
+  if (waiting > 0 || wait_us == 0) {
     all_.queue.At(*done + tier.Delay(), *this, waiter_.what, tier.model().end());
     return;
   }
   tier.Wait(waiter_);
-  listen_until_us_ = *done + cache::Cluster::kListenWait.count() * kMs;
+  listen_until_us_ = *done + wait_us;
   if (listen_end_set_) return;
   listen_end_set_ = true;
   all_.queue.At(listen_until_us_, *this, kListenEnd | life_ << kLifeShift);

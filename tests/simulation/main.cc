@@ -55,10 +55,16 @@ int main(int argc, char** argv) {
   options.tier.server.max_bytes = static_cast<int64_t>(number("server-mb", 0) * (1 << 20));
   if (number("progress", 0) != 0) {
     options.on_minute = [](const Stats& s) {
-      std::fprintf(stderr, "minute %zu: %lld commands, busy %lld %%, %lld tunings, %lld again\n",
-                   s.busy_us.size(), static_cast<long long>(s.by_minute.back()),
-                   static_cast<long long>(100 * s.busy_us.back() / kMinute),
-                   static_cast<long long>(s.tunings), static_cast<long long>(s.tuned_again));
+      const size_t minute = s.busy_us.size();
+      std::fprintf(stderr,
+                   "minute %zu: busy %lld %%, %lld tunings, %lld again, %lld late; a second:",
+                   minute, static_cast<long long>(100 * s.busy_us.back() / kMinute),
+                   static_cast<long long>(s.tunings), static_cast<long long>(s.tuned_again),
+                   static_cast<long long>(s.timeouts));
+      for (size_t i = 0; i < kCommandNames.size() && minute <= s.kinds.size(); ++i)
+        std::fprintf(stderr, " %s %lld", kCommandNames[i],
+                     static_cast<long long>(s.kinds[minute - 1][i] / 60));
+      std::fputs("\n", stderr);
     };
   }
   const std::string list = given.contains("daemons") ? given["daemons"] : "1000";

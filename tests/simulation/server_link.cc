@@ -19,7 +19,9 @@ auto ServerLink::Ask(Command command, const Digest* address, int64_t bytes,
     ++count;
     connected_ = 0;
     clock.now_us = std::max(begin, std::min(at_us, last));
-    return absl::UnavailableError("no answer");
+    // A connection that is refused is known at once, and a late answer is not.
+    return clock.now_us == last ? absl::DeadlineExceededError("no answer in time")
+                                : absl::UnavailableError("refused");
   };
   if (begin < reach_.cut_until_us) return fail(last, stats.timeouts);
   if (!tier_.up()) return fail(begin + tier_.Delay() + tier_.Delay(), stats.refused);
@@ -134,7 +136,7 @@ absl::StatusOr<bool> ServerLink::IsHeld(const Digest& address, cache::Deadline d
 
 absl::StatusOr<cache::KeysAge> ServerLink::AskKeysAge(cache::Deadline deadline) {
   return Ask(Command::kAge, nullptr, 0, deadline,
-             [&](int64_t at_us) { return tier_.model().Age(at_us); });
+             [&](int64_t at_us) { return tier_.model().Age(reach_.number, at_us); });
 }
 
 }  // namespace uopd::sim

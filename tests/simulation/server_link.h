@@ -14,7 +14,8 @@ namespace uopd::sim {
 // What decides whether a daemon can reach the server. It outlives the links.
 struct Reach {
   int64_t cut_until_us = 0;
-  int64_t asked = 0;  // commands
+  int64_t asked = 0;    // commands
+  uint64_t number = 0;  // of the daemon, where they are counted
 };
 
 class ServerLink final : public cache::SharedServer {

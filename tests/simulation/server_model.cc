@@ -110,7 +110,19 @@ bool ServerModel::IsHeld(const Digest& address, int64_t now_us) const {
   return it != leases_.end() && it->second.ends_us > now_us;
 }
 
+cache::KeysAge ServerModel::Age(uint64_t daemon, int64_t now_us) {
+  // Calls may come a little out of order (server_link.h): an older one counts in the newest minute.
+  const int64_t minute = std::max(now_us / 60'000'000, minute_);
+  if (minute > minute_) daemons_[static_cast<size_t>(minute % 2)].clear();
+  if (minute > minute_ + 1) daemons_[static_cast<size_t>((minute + 1) % 2)].clear();
+  minute_ = minute;
+  daemons_[static_cast<size_t>(minute % 2)].insert(daemon);
+  return {born_us_, now_us - born_us_,
+          static_cast<int64_t>(std::max(daemons_[0].size(), daemons_[1].size()))};
+}
+
 void ServerModel::Empty(int64_t now_us) {
+  for (auto& minute : daemons_) minute.clear();
   records_.clear();
   order_.clear();
   leases_.clear();

@@ -5,6 +5,7 @@
 // Without time of its own: each call says when it happens. One thread.
 #pragma once
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "cache/cluster/shared_server.h"
 #include "tests/simulation/random.h"
 
@@ -49,7 +51,8 @@ class ServerModel {
   bool Release(const Digest& address, int64_t token, int64_t now_us);
   bool IsNewest(const Digest& address, int64_t token) const;
   bool IsHeld(const Digest& address, int64_t now_us) const;
-  cache::KeysAge Age(int64_t now_us) const { return {born_us_, now_us - born_us_}; }
+  // Counts `daemon`.
+  cache::KeysAge Age(uint64_t daemon, int64_t now_us);
   // Loses everything.
   void Empty(int64_t now_us);
 
@@ -84,6 +87,8 @@ class ServerModel {
 
   const ServerModelOptions options_;
   int64_t born_us_;
+  std::array<absl::flat_hash_set<uint64_t>, 2> daemons_;  // that asked: of even and of odd minutes
+  int64_t minute_ = 0;                                    // the newest one of these
   Random random_;
   absl::flat_hash_map<Digest, Record> records_;
   std::vector<Digest> order_;  // the keys of records_, in no order: eviction draws from them

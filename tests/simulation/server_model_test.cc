@@ -40,15 +40,30 @@ TEST_F(ServerModelTest, ALeaseThatIsNotRenewedEnds) {
 
 TEST_F(ServerModelTest, AServerThatLostItsKeysIsYoungAndGrantsNoOldToken) {
   const auto lease = server_.TryLease(one_, "a", 60 * kSecond, kNow + 5);
-  EXPECT_EQ(server_.Age(kNow + 30).age_us, 30);
+  EXPECT_EQ(server_.Age(1, kNow + 30).age_us, 30);
   server_.Empty(kNow + 100);
-  EXPECT_EQ(server_.Age(kNow + 130).age_us, 30);
+  EXPECT_EQ(server_.Age(1, kNow + 130).age_us, 30);
   EXPECT_TRUE(server_.Renew(one_, lease.token, "a", 60 * kSecond, kNow + 140))
       << "the owner makes it again";
   EXPECT_EQ(server_.TryLease(one_, "b", kSecond, kNow + 150).holder, "a");
   server_.Empty(kNow + 200);
   EXPECT_GT(server_.TryLease(one_, "b", kSecond, kNow + 210).token, lease.token);
   EXPECT_FALSE(server_.Renew(one_, lease.token, "a", kSecond, kNow + 220)) << "b was faster";
+}
+
+TEST_F(ServerModelTest, DaemonsAreCountedByTheMinute) {
+  constexpr int64_t kBegin = kNow / kMinute * kMinute;
+  const auto ask = [&](uint64_t daemon, int64_t second) {
+    return server_.Age(daemon, kBegin + second * kSecond).daemons;
+  };
+  for (int i = 1; i <= 5; ++i) EXPECT_EQ(ask(static_cast<uint64_t>(i), 10), i);
+  EXPECT_EQ(ask(3, 59), 5);
+  EXPECT_EQ(ask(3, 61), 5) << "of the minute before";
+  EXPECT_EQ(ask(4, 119), 5);
+  EXPECT_EQ(ask(4, 121), 2);
+  EXPECT_EQ(ask(4, 400), 1);
+  server_.Empty(kBegin + 410 * kSecond);
+  EXPECT_EQ(ask(7, 411), 1);
 }
 
 TEST_F(ServerModelTest, AnnouncementsAreReadOnceAndOldOnesAreDropped) {

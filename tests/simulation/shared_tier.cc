@@ -24,8 +24,9 @@ int64_t SharedTier::Cost(Command command, int64_t bytes) const {
     case Command::kLease:
     case Command::kRenew:
     case Command::kRelease:
-    case Command::kAge:
       return costs.script_us + bytes / costs.bytes_per_us;
+    case Command::kAge:
+      return costs.age_us;
     case Command::kListen:
       return costs.listen_us;
     case Command::kWake:
@@ -103,6 +104,7 @@ void SharedTier::Stop() {
 void SharedTier::Start() {
   up_ = true;
   ++births_;
+  born_us_ = clock_.now_us;
   model_.Empty(clock_.wall_us());
 }
 

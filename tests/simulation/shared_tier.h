@@ -16,7 +16,7 @@
 namespace uopd::sim {
 
 struct CommandCosts {  // of the server's thread, in microseconds
-  int64_t simple_us = 7, script_us = 11, listen_us = 8, wake_us = 5, connect_us = 50;
+  int64_t simple_us = 7, script_us = 11, age_us = 16, listen_us = 8, wake_us = 5, connect_us = 50;
   int64_t announcement_ns = 400;  // of each in an answer
   int64_t bytes_per_us = 4096;
 };
@@ -50,8 +50,9 @@ class SharedTier {
 
   bool up() const { return up_; }
   int64_t births() const { return births_; }
-  void Stop();   // everybody who waits is cut off
-  void Start();  // empty
+  int64_t born_us() const { return born_us_; }  // when the server got its keys
+  void Stop();                                  // everybody who waits is cut off
+  void Start();                                 // empty
   // Adds an announcement at `at_us`, and wakes those who wait.
   void Announce(const cache::Announcement& what, int64_t at_us);
 
@@ -83,7 +84,7 @@ class SharedTier {
   std::vector<int64_t> busy_before_;
   std::vector<Waiter*> waiting_;
   bool up_ = true;
-  int64_t births_ = 1;
+  int64_t births_ = 1, born_us_ = 0;
 };
 
 }  // namespace uopd::sim

@@ -55,6 +55,25 @@ TEST(WorldTest, NothingIsLostWhenTheServerLosesItsKeysAndDaemonsAreCutOff) {
   EXPECT_LT(1000 * stats.tuned_again, stats.tunings) << Details(world);
 }
 
+// The number of daemons is known, so no listener waits at the server and nobody takes all that is announced.
+TEST(WorldTest, AServerWithManyDaemonsHasLittleToDoForListeners) {
+  WorldOptions options = SmallWorld();
+  options.daemons = 4000;
+  options.duration_us = kMinute;
+  options.ramp_us = 10 * kSecond;
+  options.daemon.requests_per_hour = 20;
+  World world(options);
+  world.Run();
+  const Stats& stats = world.stats();
+  const auto of = [&](Command command) { return stats.commands[static_cast<size_t>(command)]; };
+  EXPECT_GT(stats.tunings, 100);
+  EXPECT_EQ(stats.tuned_again, 0) << Details(world);
+  EXPECT_EQ(world.Lost(), 0) << Details(world);
+  EXPECT_LT(of(Command::kWake), 20 * 4000) << Details(world);
+  EXPECT_LT(stats.timeouts, 200) << Details(world);
+  EXPECT_LT(*std::ranges::max_element(stats.busy_us), kMinute / 2) << Details(world);
+}
+
 TEST(WorldTest, LeasesThatAreGrantedTwiceAreNoticed) {
   WorldOptions options = SmallWorld();
   options.tier.server.plant = Plant::kGrantsAlways;

@@ -327,6 +327,42 @@ TEST_F(ListenerTest, AsksForWhatIsWantedWhileItDoesNotListen) {
   EXPECT_EQ(cluster_.AskWanted(), now_ + kAgain * Cluster::kSpareEvery);
 }
 
+// What costs one in a small cluster costs 25 with 50,000 daemons.
+TEST_F(ListenerTest, ALargeClusterHearsLess) {
+  using std::chrono::milliseconds;
+  state_->daemons = 50'000;
+  EXPECT_EQ(cluster_.ListenWait(), Cluster::kListenWait) << "nobody has told how many there are";
+  EXPECT_EQ(cluster_.AskWanted(), now_) << "listen";
+  EXPECT_EQ(cluster_.ListenWait(), milliseconds(0));
+  constexpr milliseconds kGather = milliseconds(5000) * (24 + kAgain) / 96;
+  EXPECT_EQ(cluster_.Hear({}) - now_, kGather);
+  EXPECT_EQ(cluster_.Get(KeyOf(9999)).outcome, GetOutcome::kMiss);
+  EXPECT_EQ(PutAndHear(0, 15), kGather);
+  EXPECT_EQ(rows_.size(), 15u);
+  EXPECT_EQ(cluster_.AskWanted(), now_);
+  // There are 512 - 15 * 25 = 137 left, for five of these.
+  PutAndHear(100, 10);
+  EXPECT_EQ(rows_.size(), 20u);
+  EXPECT_EQ(cluster_.stats().spared, 5);
+  EXPECT_GT(cluster_.AskWanted(), now_) << "it does not listen";
+}
+
+TEST_F(ListenerTest, WhatNobodyHereUsesCostsAListenerOfALargeCluster) {
+  const std::vector<Announcement> foreign(100, {HashBytes("it"), "kernel", HashBytes("foreign")});
+  for (int i = 0; i < 100; ++i) cluster_.Hear(foreign);
+  EXPECT_EQ(cluster_.AskWanted(), now_) << "a small cluster: listen";
+  state_->daemons = 50'000;
+  ASSERT_TRUE(cluster_.server()->AskKeysAge(now_).ok());
+  // Each answer of 100 costs 100 * 24 / 32 = 75 of 512.
+  for (int i = 0; i < 6; ++i) {
+    cluster_.Hear(foreign);
+    EXPECT_EQ(cluster_.AskWanted(), now_) << i;
+  }
+  cluster_.Hear(foreign);
+  EXPECT_GT(cluster_.AskWanted(), now_);
+  EXPECT_EQ(cluster_.stats().fetched, 0);
+}
+
 TEST(WantedTest, IsForgottenAfterTenMinutes) {
   Wanted wanted;
   const Deadline begin{std::chrono::seconds(50)};
@@ -378,6 +414,25 @@ TEST_F(ListenerTest, LooksAtTheServerBecomeRarer) {
   EXPECT_EQ(refill.Look(), milliseconds(100));
   state_->SetAway(false);
   EXPECT_EQ(refill.Look(), milliseconds(200));
+  state_->daemons = 5'000;
+  EXPECT_EQ(refill.Look(), milliseconds(400));
+  state_->SetAway(true);
+  EXPECT_EQ(refill.Look(), milliseconds(500))
+      << "5,000 daemons shall not ask more than 10,000 times a second";
+  state_->SetAway(false);
+  EXPECT_EQ(refill.Look(), milliseconds(800));
+}
+
+// A server that lost its keys gets them back before searches begin, and this takes longer in a large cluster.
+TEST_F(ListenerTest, ALargeClusterIsSettledLater) {
+  state_->age_us = 230'000'000;
+  EXPECT_EQ(*cluster_.SettledUs(), 230'000'000);
+  state_->daemons = 102'000;
+  EXPECT_EQ(*cluster_.SettledUs(), 30'000'000);
+  state_->age_us = 100'000'000;
+  EXPECT_EQ(*cluster_.SettledUs(), -100'000'000);
+  state_->SetAway(true);
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(cluster_.SettledUs().ok());
 }
 
 // A server that lost everything gets it back, and nobody is told.

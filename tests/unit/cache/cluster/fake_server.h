@@ -23,7 +23,7 @@ struct FakeServerState {
   bool away UOPD_GUARDED_BY(mu) = false;
   int calls UOPD_GUARDED_BY(mu) = 0;
   MemoryLeases leases{WallClockUs};
-  std::atomic<int64_t> born_us{1}, age_us{int64_t{3600} * 1'000'000};
+  std::atomic<int64_t> born_us{1}, age_us{int64_t{3600} * 1'000'000}, daemons{2};
 
   void SetAway(bool now_away) {
     const MutexLock lock(mu);
@@ -93,7 +93,7 @@ class FakeServer final : public SharedServer {
   }
   absl::StatusOr<KeysAge> AskKeysAge(Deadline) override {
     UOPD_TRY(Check());
-    return KeysAge{state_->born_us, state_->age_us};
+    return KeysAge{state_->born_us, state_->age_us, state_->daemons};
   }
   absl::StatusOr<std::vector<Announcement>> Listen(std::string& cursor, Deadline) override {
     MutexLock lock(state_->mu);

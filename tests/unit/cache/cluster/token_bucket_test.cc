@@ -48,6 +48,17 @@ TEST(TokenBucketTest, TokensCanBeTakenAway) {
   EXPECT_EQ(bucket.ReadyAt(1), begin + seconds(1)) << "no less than none";
 }
 
+TEST(TokenBucketTest, SeveralTokensAtOnce) {
+  TokenBucket bucket(10, seconds(1));
+  const Deadline begin{seconds(100)};
+  EXPECT_TRUE(bucket.Take(begin, 7));
+  EXPECT_FALSE(bucket.Take(begin, 4)) << "three are left";
+  EXPECT_TRUE(bucket.Take(begin, 3));
+  EXPECT_EQ(bucket.Reserve(begin, 5), begin + seconds(5));
+  EXPECT_FALSE(bucket.Take(begin + seconds(5)));
+  EXPECT_TRUE(bucket.Take(begin + seconds(6)));
+}
+
 // Against a bucket that counts its tokens.
 TEST(TokenBucketTest, TakesAsABucketThatCounts) {
   std::mt19937 random(5);

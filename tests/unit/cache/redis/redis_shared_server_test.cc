@@ -121,6 +121,53 @@ TEST_P(RedisSharedServerTest, AServerThatLostItsKeysIsYoung) {
   EXPECT_GT(age->born_us, first->born_us);
 }
 
+// The minute may change meanwhile: then each count is that of the minute before.
+TEST_P(RedisSharedServerTest, DaemonsAreCounted) {
+  std::vector<std::unique_ptr<RedisSharedServer>> daemons;
+  for (int i = 1; i <= 30; ++i) {
+    daemons.push_back(std::make_unique<RedisSharedServer>(Options()));
+    for (const auto& one : daemons) {
+      const absl::StatusOr<KeysAge> age = one->AskKeysAge(In());
+      ASSERT_TRUE(age.ok()) << age.status();
+      if (&one != &daemons.back()) continue;
+      EXPECT_NEAR(static_cast<double>(age->daemons), i, 1);
+    }
+  }
+  const std::vector<std::string> counts = {Cat("uopd:1:{", kBorn, "}:daemons:0"),
+                                           Cat("uopd:1:{", kBorn, "}:daemons:1")};
+  int there = 0;
+  for (const std::string& key : counts) {
+    const int64_t left_s = Raw({"TTL", key}).integer;
+    EXPECT_LE(left_s, 120);
+    EXPECT_NE(left_s, -1) << "it never ends";
+    there += left_s > 0 ? 1 : 0;
+  }
+  EXPECT_GE(there, 1);
+  // Without them, or with something else in their place, the age is told all the same.
+  for (const std::string& key : counts) Raw({"DEL", key});
+  EXPECT_EQ(daemons[0]->AskKeysAge(In())->daemons, 1);
+  for (const std::string& key : counts) Raw({"SET", key, "foreign"});
+  EXPECT_EQ(daemons[0]->AskKeysAge(In())->daemons, 0);
+  for (const std::string& key : counts) Raw({"DEL", key}), Raw({"LPUSH", key, "1"});
+  EXPECT_EQ(daemons[0]->AskKeysAge(In())->daemons, 0);
+}
+
+// A deadline that is over: the question does not wait at the server, but is answered.
+TEST_P(RedisSharedServerTest, AListenerNeedNotWait) {
+  RedisSharedServer server(Options());
+  std::string cursor;
+  const auto ask = [&] {
+    const auto heard = server.Listen(cursor, steady_clock::now());
+    EXPECT_TRUE(heard.ok()) << heard.status();
+    return heard.ok() ? heard->size() : 0;
+  };
+  EXPECT_EQ(ask(), 0u);
+  ASSERT_TRUE(*server.Put(Of(one_), "r", 1, false, In()));
+  ASSERT_TRUE(*server.Put(Of(two_), "r", 1, false, In()));
+  EXPECT_EQ(ask(), 2u);
+  EXPECT_EQ(ask(), 0u);
+}
+
 // Whatever somebody else wrote in its place, the time is made again, and then it counts.
 TEST_P(RedisSharedServerTest, AForeignBirthMakesTheKeysYoung) {
   RedisSharedServer server(Options());
