@@ -370,6 +370,8 @@ void TuneOperations::LookAtOthers() {
   std::vector<OperationPtr> others;
   {
     MutexLock lock(mu_);
+    // Stop has given up this daemon's own ones, whose rows are older than what it is about to write.
+    if (stopped()) return;
     for (const auto& [id, entry] : entries_) {
       if (!entry.here && !IsOver(entry.op->phase())) others.push_back(entry.op);
     }

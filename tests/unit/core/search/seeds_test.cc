@@ -100,7 +100,8 @@ TEST(SeedsTest, LeaveOutWhatAnAxisDoesNotAllow) {
     EXPECT_EQ(vector->axis, 1);
     if (upcast != nullptr) {
       EXPECT_NE(upcast->axis, 1);
-      EXPECT_EQ(upcast->amount, 0) << "a short axis is taken whole";
+      EXPECT_TRUE(upcast->amount == 0 || seed.back().amount == 0)
+          << "a short axis is taken whole, by one of the two of a tile";
     }
   }
   EXPECT_EQ(MaybeOpt(Seeds(Product(), Vectors(1)).front(), OptKind::kThread), nullptr);

@@ -464,6 +464,8 @@ TEST_F(TuneOperationsTest, TheNextDaemonGoesOn) {
     ASSERT_TRUE(op.ok()) << op.status();
     id = (*op)->id();
     ASSERT_TRUE(gate.AwaitSearch());
+    // The second search may begin before the operation knows the result of the first one.
+    ASSERT_TRUE(Eventually([&] { return KernelsIn((*op)->Copy(), KernelPhase::kTuned) == 1; }));
   }
   OperationsDaemon next(store_, "two");
   ASSERT_TRUE(Becomes(next, id, TunePhase::kDone));
