@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cache/cluster/guarded_server.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/base/status.h"
@@ -107,6 +108,7 @@ absl::StatusOr<KeysAge> GuardedServer::AskKeysAge(Deadline deadline) {
 // a number at once may mix them up, until the next one.
 void GuardedServer::NoteDaemons(int64_t daemons) {
   constexpr int64_t kBelieved = 60'000'000;
+  daemons = std::clamp<int64_t>(daemons, 0, Pace::kMostDaemons);
   const int64_t now = now_();
   if (daemons < daemons_.load() && now - daemons_since_us_.load() < kBelieved) return;
   daemons_.store(daemons);

@@ -17,6 +17,7 @@ struct Pace {
   static constexpr int64_t kSmall = 2'000;
   static constexpr int64_t kQuestionsASecond = 10'000;  // of all listeners
   static constexpr int64_t kMostWeight = 256;
+  static constexpr int64_t kMostDaemons = kMostWeight * kSmall;  // whatever a server claims
 
   // What costs a daemon of a small cluster one of its records or answers costs so many here, so that all of a cluster
   // together have no more of them than kSmall daemons.

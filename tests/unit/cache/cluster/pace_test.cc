@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "cache/cluster/guarded_server.h"
 #include "tests/unit/cache/cluster/fake_server.h"
 
@@ -58,6 +60,24 @@ TEST(PaceTest, ASmallerNumberOfDaemonsIsBelievedAfterAMinute) {
   now += 1'000'000;
   EXPECT_EQ(told(6000), 6000);
   EXPECT_EQ(told(6001), 6001);
+}
+
+// What is at the server's place may be no server of ours.
+TEST(PaceTest, ALyingServerSlowsADaemonOnlySoMuch) {
+  const auto state = std::make_shared<FakeServerState>();
+  GuardedServer server(
+      std::make_unique<FakeServer>(state), {}, [] { return 1'000'000'000; }, nullptr);
+  state->daemons = -5;
+  EXPECT_TRUE(server.AskKeysAge(SteadyNow()).ok());
+  EXPECT_EQ(server.pace().daemons, 0);
+  state->daemons = std::numeric_limits<int64_t>::max();
+  EXPECT_TRUE(server.AskKeysAge(SteadyNow()).ok());
+  const Pace pace = server.pace();
+  EXPECT_EQ(pace.daemons, Pace::kMostDaemons);
+  EXPECT_EQ(pace.Weight(), Pace::kMostWeight);
+  EXPECT_LE(pace.Gather(milliseconds(1000)), milliseconds(52'000));
+  EXPECT_LE(pace.RefillUs(), 620'000'000);
+  EXPECT_EQ(pace.MostLatePauseUs(), Pace::kMostLatePauseUs);
 }
 
 }  // namespace
