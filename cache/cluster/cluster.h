@@ -90,7 +90,8 @@ class Cluster {
   int64_t AwayUs() const { return server_->reachable() ? 0 : server_->UnchangedUs(); }
   // This daemon takes each record of the environment of which it hears. (A lookup says that it may have a use for them.)
   void Follow(const std::string& environment) UOPD_EXCLUDES(mu_);
-  // Begins to fetch what others put. REQUIRES: coordinates(). `on_row` gets each row that was fetched; on the listening thread. Call once.
+  // Begins to fetch what others put. REQUIRES: coordinates(). Call once. `on_row` gets each row that was fetched, on the
+  // listening thread.
   // `on_lost` is told each time that the server does not answer the listener; on the same thread.
   void Listen(
       std::function<void(std::shared_ptr<const Row>)> on_row,

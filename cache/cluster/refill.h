@@ -3,8 +3,8 @@
 //
 // A server that was restarted, emptied or replaced has no records, but the daemons have them on their disks. Each daemon
 // notices by the time at which the server got its keys, and sends what is missing, the entries that were used last first. A
-// lease lets few daemons do so at a time (kSlots), so that most of them find that everything is there. Where the server grants no leases
-// they all do so at once, and each sends what it finds missing. Nothing is announced.
+// lease lets few daemons do so at a time (kSlots), so that most of them find that everything is there. Where the server grants
+// no leases they all do so at once, and each sends what it finds missing. Nothing is announced.
 #pragma once
 #include <chrono>
 #include <condition_variable>

@@ -76,7 +76,8 @@ class SharedServer {
   virtual absl::StatusOr<KeysAge> AskKeysAge(Deadline deadline) = 0;
 
   // The announcements behind the place `cursor`, which moves on; at least one and at most kMostAnnouncements, or none
-  // when the deadline comes or up to a second later. An empty cursor is the end: what is announced from now on. Announcements that the server dropped are missing.
+  // when the deadline comes or up to a second later. An empty cursor is the end: what is announced from now
+  // on. Announcements that the server dropped are missing.
   static constexpr size_t kMostAnnouncements = 256;
   virtual absl::StatusOr<std::vector<Announcement>> Listen(std::string& cursor,
                                                            Deadline deadline) = 0;

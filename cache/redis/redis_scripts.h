@@ -58,9 +58,11 @@ redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return 1
 )lua";
 
-// KEYS: born, daemons of even and of odd minutes. ARGV: the number of this daemon. When the key was made, as text, and how many microseconds ago. It is made if it is missing, or holds no time of
-// the past: somebody else wrote it, or the server has another clock. Then how many daemons asked in this minute or in the one
-// before, whichever is more. The count of a minute goes when its turn comes again.
+// KEYS: born, daemons of even minutes, daemons of odd minutes. ARGV: the number of this daemon.
+// Returns three values: when the key was made, as text; how many microseconds ago; how many daemons asked in this minute or in
+// the one before, whichever is more.
+// The key is made if it is missing, or holds no time of the past: somebody else wrote it, or the server has another clock.
+// The count of a minute ends two minutes after the minute began.
 inline constexpr std::string_view kAgeScript = R"lua(
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])

@@ -40,8 +40,8 @@ constexpr int kLevels = 2;          // of neighbours that a step looks ahead
 constexpr int kMostPacks = 6;       // loads of a seed that are tried with PACK
 constexpr double kPackGain = 0.05;  // of log2(time), that such a PACK must save
 constexpr int kSeeds = 8;           // that are measured at the start; more are lowered
-constexpr double kFar =
-    8;  // the neighbours of what is so many times slower than the best are not tried
+// The neighbours of what is so many times slower than the best are not tried.
+constexpr double kFar = 8;
 constexpr size_t kShortList = 48;  // candidates from which a model chooses one after the other
 constexpr size_t kGroup = 4;       // lists that are chosen before the model counts them as measured
 constexpr double kHope = 1;        // deviations by which a candidate may be better than expected

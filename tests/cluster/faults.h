@@ -15,8 +15,8 @@ struct NamedFault {
   // How long the fault lasts.
   std::chrono::milliseconds lasts;
   std::function<absl::Status(Fleet&)> begin, end;
-  bool control =
-      false;  // nothing breaks: shows how much the two sides of a comparison differ by chance
+  // Nothing breaks: shows how much the two sides of a comparison differ by chance.
+  bool control = false;
 };
 
 const std::vector<NamedFault>& Faults();

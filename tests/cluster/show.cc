@@ -27,7 +27,7 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr uint32_t kBeam = 4;
-constexpr std::chrono::seconds kShort{5};  // lasts a fault of which more rounds are run
+constexpr std::chrono::seconds kShort{5};  // faults that last less are run twice as often
 constexpr double kPatience = 300;          // seconds, for everything that takes its time
 
 double Since(Clock::time_point begin) {
@@ -312,7 +312,7 @@ class Show {
   absl::Status Break(const NamedFault& fault) {
     std::fprintf(stderr, "%s: %s\n", fault.name.c_str(), fault.doc.c_str());
     std::vector<double> without, with;
-    // As many rounds more as a short fault needs for as many calls.
+    // A round of a short fault has few calls.
     const int rounds = fault.lasts < kShort ? 2 * options_.rounds : options_.rounds;
     for (int round = 0; round < rounds; ++round) {
       UOPD_TRY(RunSlice(fault, false, without));

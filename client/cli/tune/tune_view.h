@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // What a client knows about a tuning operation: the messages of WatchTune put together, and their texts.
 //
-// Bounded, whatever the daemon sends: kMaxKernels kernels with kMaxTunePoints points each (client/cpp/net/tune_points.h). Used by one thread.
+// Bounded, whatever the daemon sends: kMaxKernels kernels with kMaxTunePoints points each (client/cpp/net/tune_points.h).
+// Used by one thread.
 #pragma once
 #include <string>
 #include <vector>

@@ -68,16 +68,7 @@ class Tuner {
     UOPD_ASSIGN(out.search, search::BeamSearch(ctx_, sink_, target_, beam, measurer_));
     UOPD_ASSIGN(std::vector<Finalist> finalists, ChooseFinalists(out.search));
     UOPD_TRY(WithFrame(RunReference(), "running the kernel without opts"));
-    std::vector<search::Candidate> batch;
-    for (const Finalist& f : finalists) batch.push_back(f.candidate);
-    const auto objects = measurer_.Compile(batch);
-    for (size_t i = 0; i < finalists.size(); ++i) {
-      Finalist& f = finalists[i];
-      f.status = objects[i].ok() ? Judge(f, *objects[i]) : objects[i].status();
-      if (absl::IsCancelled(f.status)) return f.status;
-    }
-    CondemnWrong(finalists, objects);
-    UOPD_TRY(MeasureByTurns(finalists, objects));
+    UOPD_TRY(Compare(finalists));
     for (const Finalist& f : finalists) {
       if (f.status.ok()) continue;
       out.rejected.push_back(Cat(TextOf(f.candidate.opts), ": ", StatusText(f.status)));
@@ -110,16 +101,7 @@ class Tuner {
       return absl::UnavailableError(
           Cat("the kernel without opts does not run: ", StatusText(reference)));
     }
-    std::vector<search::Candidate> batch;
-    for (const Finalist& f : finalists) batch.push_back(f.candidate);
-    const auto objects = measurer_.Compile(batch);
-    for (size_t i = 0; i < finalists.size(); ++i) {
-      Finalist& f = finalists[i];
-      f.status = objects[i].ok() ? Judge(f, *objects[i]) : objects[i].status();
-      if (absl::IsCancelled(f.status)) return f.status;
-    }
-    CondemnWrong(finalists, objects);
-    UOPD_TRY(MeasureByTurns(finalists, objects));
+    UOPD_TRY(Compare(finalists));
     // A kernel that ended or held its worker does not run: by its code the error could be anybody's.
     const absl::Status& winner = finalists[0].status;
     if (IsJobsFault(winner)) return absl::InternalError(StatusText(winner));
@@ -178,6 +160,21 @@ class Tuner {
       out.push_back({std::move(candidate), false});
     }
     return out;
+  }
+
+  // Compiles the finalists, compares their outputs with those of the kernel without opts, and measures those that agree, by
+  // turns. CANCELLED: the tuning was.
+  absl::Status Compare(std::vector<Finalist>& finalists) {
+    std::vector<search::Candidate> batch;
+    for (const Finalist& f : finalists) batch.push_back(f.candidate);
+    const auto objects = measurer_.Compile(batch);
+    for (size_t i = 0; i < finalists.size(); ++i) {
+      Finalist& f = finalists[i];
+      f.status = objects[i].ok() ? Judge(f, *objects[i]) : objects[i].status();
+      if (absl::IsCancelled(f.status)) return f.status;
+    }
+    CondemnWrong(finalists, objects);
+    return MeasureByTurns(finalists, objects);
   }
 
   // Kernels that compute something else are not run again, by any daemon. If no finalist agrees with the kernel without

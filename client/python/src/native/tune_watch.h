@@ -33,9 +33,8 @@ class TuneWatch {
 
   struct News {
     v1::Tune tune;
-    std::vector<v1::TunedKernel>
-        kernels;            // that changed, by number, with all points that are known
-    bool replaced = false;  // earlier kernels are void
+    std::vector<v1::TunedKernel> kernels;  // that changed, by number, with all known points
+    bool replaced = false;                 // earlier kernels are void
   };
 
   TuneWatch(std::shared_ptr<Box> box, std::string id);
@@ -72,9 +71,8 @@ class TuneWatch {
   bool stopping_ = false, ready_ = false, ended_ = false;
   absl::Status end_;
   v1::Tune tune_;
-  std::map<uint32_t, v1::TunedKernel>
-      kernels_;                         // all, with points: a message has only those that are new
-  std::set<uint32_t> changed_kernels_;  // since the last Take
+  std::map<uint32_t, v1::TunedKernel> kernels_;  // all, with all known points
+  std::set<uint32_t> changed_kernels_;           // since the last Take
   bool replaced_ = false;
   std::thread reader_;
 };
