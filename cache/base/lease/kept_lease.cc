@@ -13,12 +13,13 @@ KeptLease::KeptLease(const Digest& address, int64_t token, int64_t ttl_us, bool 
       token_(token),
       ttl_us_(ttl_us),
       strict_(strict),
-      due_(now + microseconds(ttl_us / 3)),
+      every_(microseconds(ttl_us / (strict ? 10 : 3))),
+      due_(now + every_),
       ends_(now + microseconds(ttl_us)) {}
 
 bool KeptLease::TakeDue(Deadline now) {
   if (now < due_) return false;
-  due_ = now + microseconds(ttl_us_ / 3);
+  due_ = now + every_;
   return !lost();
 }
 

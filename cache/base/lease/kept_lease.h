@@ -13,10 +13,10 @@ namespace uopd::cache {
 class KeptLease {
  public:
   // `strict`: a lease that could not be renewed for its whole time to live is lost; otherwise only one that is known to be
-  // lost.
+  // lost. So a strict one is renewed more often: whoever loses the server has nearly the whole time left to end what it does.
   KeptLease(const Digest& address, int64_t token, int64_t ttl_us, bool strict, Deadline now);
 
-  // When the next renewal is due: a third of the time to live after the one before.
+  // When the next renewal is due: a third of the time to live after the one before, or a tenth of a strict lease.
   Deadline due() const { return due_; }
   // Whether the lease is to be renewed now. Sets the time of the next renewal.
   bool TakeDue(Deadline now);
@@ -29,6 +29,7 @@ class KeptLease {
   const Digest address_;
   const int64_t token_, ttl_us_;
   const bool strict_;
+  const Deadline::duration every_;  // a renewal
   Deadline due_;
   Deadline ends_;  // unless it is renewed
   std::atomic<bool> lost_{false};

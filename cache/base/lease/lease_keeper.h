@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Renews the leases of running computations, each after a third of its time to live.
+// Renews the leases of running computations, each when it is due (kept_lease.h).
 //
 // Thread-safe. One thread renews all of them; the first lease starts it.
 #pragma once

@@ -92,6 +92,19 @@ TEST_F(LeaseKeeperTest, AStrictLeaseThatCannotBeRenewedIsLost) {
   EXPECT_GE(leases_.renewals, 2);
 }
 
+// So whoever loses the server has nearly the whole lease left.
+TEST(KeptLeaseTest, AStrictOneIsRenewedMoreOften) {
+  const Deadline begin{std::chrono::seconds(100)};
+  const Digest address = HashBytes("one");
+  KeptLease loose(address, 1, 30'000'000, /*strict=*/false, begin);
+  KeptLease strict(address, 1, 30'000'000, /*strict=*/true, begin);
+  EXPECT_EQ(loose.due(), begin + std::chrono::seconds(10));
+  EXPECT_EQ(strict.due(), begin + std::chrono::seconds(3));
+  EXPECT_FALSE(strict.TakeDue(begin + std::chrono::milliseconds(2999)));
+  EXPECT_TRUE(strict.TakeDue(begin + std::chrono::milliseconds(3100)));
+  EXPECT_EQ(strict.due(), begin + std::chrono::milliseconds(6100));
+}
+
 TEST_F(LeaseKeeperTest, NoLeaseIsNeverLost) {
   const LeaseKeeper::Scope scope(keeper_, one_, 0, kTtl);
   EXPECT_FALSE(scope.lost());
