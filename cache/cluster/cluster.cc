@@ -90,7 +90,11 @@ Cluster::Found Cluster::Fetch(const Digest& address, Deadline deadline) {
   NoteAnswer(begin);
   if (!bytes.ok()) return {.outcome = GetOutcome::kUnavailable};
   if (!bytes->has_value()) return {.outcome = GetOutcome::kMiss};
-  RecordResult record = ReadRecord(**bytes, address, options_.trusted, options_.max_record_bytes);
+  return Check(**bytes, address);
+}
+
+Cluster::Found Cluster::Check(std::string_view bytes, const Digest& address) {
+  RecordResult record = ReadRecord(bytes, address, options_.trusted, options_.max_record_bytes);
   if (record.fault != RecordFault::kNone) {
     ++stats_.refused[static_cast<size_t>(record.fault)];
     metrics::ClusterRefused({Name(record.fault)}).Increment();
@@ -215,17 +219,22 @@ void Cluster::Flush() {
 }
 
 absl::Status Cluster::Send(const Row& row) {
-  const Digest address = KeyOf(row).address();
+  const Announcement what{.address = KeyOf(row).address(),
+                          .store = row.store,
+                          .environment = HashBytes(row.environment),
+                          .record = {}};
+  const Digest& address = what.address;
+  const std::string record = WriteRecord(row, options_.sign);
+  Stream stream = Stream::kPuts;
   {
     const MutexLock lock(mu_);
     if (sent_.size() >= kMaxSent) sent_.clear();  // their announcements cost a lookup each
     sent_.insert(address);
+    if (record.size() <= kMostNoticeBytes && followed_.contains(what.environment))
+      stream = Stream::kNotices;
   }
-  const std::string record = WriteRecord(row, options_.sign);
   const Deadline begin = options_.steady();
-  const absl::StatusOr<bool> put = server_->Put(
-      {.address = address, .store = row.store, .environment = HashBytes(row.environment)}, record,
-      row.fence, /*quiet=*/false, SendDeadline());
+  const absl::StatusOr<bool> put = server_->Put(what, record, row.fence, stream, SendDeadline());
   NoteAnswer(begin);
   if (!put.ok() || !*put) {  // nothing was announced
     const MutexLock lock(mu_);
@@ -243,8 +252,8 @@ absl::Status Cluster::Send(const Row& row) {
 
 absl::Status Cluster::SendQuietly(const Row& row) {
   return server_
-      ->Put({.address = KeyOf(row).address(), .store = row.store, .environment = {}},
-            WriteRecord(row, options_.sign), row.fence, /*quiet=*/true, SendDeadline())
+      ->Put({.address = KeyOf(row).address(), .store = row.store, .environment = {}, .record = {}},
+            WriteRecord(row, options_.sign), row.fence, /*stream=*/std::nullopt, SendDeadline())
       .status();
 }
 
@@ -337,16 +346,17 @@ void Cluster::StopListening() {
 void Cluster::ListenLoop() {
   std::string cursor;
   while (true) {
+    const Deadline notices = HearNotices();
     if (const Deadline at = AskWanted(); at > SteadyNow()) {
       cursor.clear();
       MutexLock lock(mu_);
-      lock.WaitUntil(changed_, at,
+      lock.WaitUntil(changed_, std::min(at, notices),
                      [this]() UOPD_REQUIRES(mu_) { return stop_listening_ || wants_more_; });
       if (stop_listening_) return;
       continue;
     }
     const absl::StatusOr<std::vector<Announcement>> heard =
-        server_->Listen(cursor, SteadyNow() + ListenWait());
+        server_->Listen(Stream::kPuts, cursor, SteadyNow() + ListenWait());
     if (!heard.ok()) on_lost_();
     const Deadline next = heard.ok() ? Hear(*heard) : SteadyNow() + kListenPause;
     MutexLock lock(mu_);
@@ -356,7 +366,10 @@ void Cluster::ListenLoop() {
 }
 
 bool Cluster::Take(const Digest& address, Deadline deadline) {
-  const Found found = Fetch(address, deadline);
+  return Take(Fetch(address, deadline));
+}
+
+bool Cluster::Take(const Found& found) {
   if (found.outcome != GetOutcome::kHit) return false;
   on_row_(found.row);
   ++stats_.fetched;
@@ -366,10 +379,49 @@ bool Cluster::Take(const Digest& address, Deadline deadline) {
   return true;
 }
 
+std::chrono::milliseconds Cluster::Spread(std::chrono::milliseconds pause) const {
+  // spare_again_ differs between daemons, from 48 to 95.
+  return pause * (24 + std::clamp(spare_again_, 48, 96)) / 96;
+}
+
 std::chrono::milliseconds Cluster::Gather() const {
   const std::chrono::milliseconds gather = server_->pace().Gather(kGather);
-  // spare_again_ differs between daemons, from 48 to 95.
-  return gather == kGather ? gather : gather * (24 + std::clamp(spare_again_, 48, 96)) / 96;
+  return gather == kGather ? gather : Spread(gather);
+}
+
+void Cluster::TakeNotice(const Announcement& notice) {
+  {
+    const MutexLock lock(mu_);
+    if (sent_.erase(notice.address) > 0) return;
+    if (!followed_.contains(notice.environment)) {
+      metrics::ClusterAnnouncements({"unused"}).Increment();
+      return;
+    }
+  }
+  const bool taken = Take(Check(notice.record, notice.address));
+  metrics::ClusterAnnouncements({taken ? "taken" : "not_taken"}).Increment();
+}
+
+Deadline Cluster::HearNotices() {
+  const Deadline now = options_.steady();
+  if (now < notices_at_) return notices_at_;
+  const absl::StatusOr<std::vector<Announcement>> heard =
+      server_->Listen(Stream::kNotices, notices_cursor_, now);
+  if (!heard.ok()) {
+    on_lost_();
+    return notices_at_ = options_.steady() + kNoticesEvery;
+  }
+  for (const Announcement& one : *heard) {
+    ++stats_.announced;
+    TakeNotice(one);
+  }
+  const Deadline then = options_.steady();
+  const Pace pace = server_->pace();
+  const bool more = heard->size() >= SharedServer::kMostAnnouncements;
+  const Deadline due =
+      more ? then : then + Spread(4 * pace.Gather(std::chrono::milliseconds(kNoticesEvery) / 4));
+  return notices_at_ =
+             std::max(due, notices_.Reserve(then, static_cast<int>(heard->size()) * pace.Weight()));
 }
 
 Deadline Cluster::Hear(const std::vector<Announcement>& announced) {

@@ -12,6 +12,8 @@
 // so sooner when the server is slow or has many daemons (pace.h), a daemon does not listen: it asks again, more and more
 // rarely, for what it asked for in vain. Lookups find what is not heard of.
 //
+// What every daemon must know (Follow) has a stream of its own, which holds the records: it is always heard.
+//
 // Nothing is taken without a signature of a trusted key (record.h). Thread-safe.
 #pragma once
 
@@ -88,7 +90,8 @@ class Cluster {
   void NoteAnswer(Deadline begin) UOPD_EXCLUDES(mu_);
   // For how many microseconds the server has not answered; 0: it answers.
   int64_t AwayUs() const { return server_->reachable() ? 0 : server_->UnchangedUs(); }
-  // This daemon takes each record of the environment of which it hears. (A lookup says that it may have a use for them.)
+  // This daemon takes each record of the environment of which it hears, and what it puts there itself is a notice: small
+  // records, of which every daemon must know. (A lookup says that it may have a use for those of an environment.)
   void Follow(const std::string& environment) UOPD_EXCLUDES(mu_);
   // Begins to fetch what others put. REQUIRES: coordinates(). Call once. `on_row` gets each row that was fetched, on the
   // listening thread.
@@ -117,7 +120,10 @@ class Cluster {
   // due. Returns when it must do so again; not after now: it must listen. What was announced until then is not heard.
   // The first call asks how many daemons there are.
   Deadline AskWanted() UOPD_EXCLUDES(mu_);
-  // The same time, without a question. A lookup that finds nothing may make it sooner.
+  // Asks for notices if that is due, and takes them. Returns when to ask again: after kNoticesEvery, in a large cluster four times
+  // as rarely as for other announcements, and later after many notices. Of the listening thread.
+  Deadline HearNotices() UOPD_EXCLUDES(mu_);
+  // The time at which AskWanted must be called, without a question. A lookup that finds nothing may make it sooner.
   Deadline AskAt() UOPD_EXCLUDES(mu_);
   // So many answers are taken as they come, while there are at least kSpareQuiet spare records (below). Otherwise the
   // listener gathers what is announced in kGather, or longer in a large cluster (Pace::Gather; up to a quarter more or less,
@@ -132,6 +138,12 @@ class Cluster {
   // and not fetched costs 1 / kHeardForOne for each of these but the first.
   static constexpr int kSpareAtOnce = 512, kSpareQuiet = 128, kSlowCosts = 16, kHeardForOne = 32;
   static constexpr std::chrono::seconds kSpareEvery{10};
+  static constexpr std::chrono::seconds kNoticesEvery{2};
+  // A larger record is announced as any other one.
+  static constexpr size_t kMostNoticeBytes = 4096;
+  // So many notices are taken as they come, and then one in kNoticePause, or in a large cluster in Pace::Weight of these.
+  static constexpr int kNoticesAtOnce = 1024;
+  static constexpr std::chrono::milliseconds kNoticePause{10};
   // One question of the listener lasts so long (ListenWait); after one that fails it waits, so that a server that is gone does not
   // cost a core.
   static constexpr std::chrono::milliseconds kListenWait{1000};
@@ -152,6 +164,8 @@ class Cluster {
     int tries = 0;    // that failed although the server could be reached
   };
   Found Fetch(const Digest& address, Deadline deadline);
+  // The row of a record that the server gave, if it is to be trusted.
+  Found Check(std::string_view record, const Digest& address);
   // What becomes of an announcement.
   enum class Use { kOwn, kUnused, kSpared, kFetch };
   Use UseOf(const Announcement& announcement) UOPD_EXCLUDES(mu_);
@@ -164,9 +178,13 @@ class Cluster {
   void ListenLoop() UOPD_EXCLUDES(mu_);
   Deadline WhenToAsk() UOPD_REQUIRES(mu_);
   std::chrono::milliseconds Gather() const;
+  // A pause of that length, a quarter more or less, so that not all daemons ask together.
+  std::chrono::milliseconds Spread(std::chrono::milliseconds pause) const;
   void UseSpare(int64_t tokens, Deadline now) UOPD_REQUIRES(mu_);
   // Fetches the record and gives it to on_row_; false: it is not to be had.
   bool Take(const Digest& address, Deadline deadline) UOPD_EXCLUDES(mu_);
+  bool Take(const Found& found);
+  void TakeNotice(const Announcement& notice) UOPD_EXCLUDES(mu_);
 
   const ClusterOptions options_;
   const int spare_again_;
@@ -174,6 +192,10 @@ class Cluster {
   ClusterStats stats_;
   std::function<void(std::shared_ptr<const Row>)> on_row_;
   std::function<void()> on_lost_;
+  // Of the listener only.
+  std::string notices_cursor_;
+  Deadline notices_at_;
+  TokenBucket notices_{kNoticesAtOnce, kNoticePause};
   int not_taken_ = 0;  // one after the other. Of the sender only
   absl::Status
       given_up_;  // at the end: the failure after which the rest of the queue is dropped. Of the sender only

@@ -72,8 +72,9 @@ absl::StatusOr<bool> GuardedServer::HasAll(std::span<const Digest> addresses, De
 }
 
 absl::StatusOr<bool> GuardedServer::Put(const Announcement& what, std::string_view record,
-                                        int64_t fence, bool quiet, Deadline deadline) {
-  return Run([&] { return server_->Put(what, record, fence, quiet, deadline); });
+                                        int64_t fence, std::optional<Stream> stream,
+                                        Deadline deadline) {
+  return Run([&] { return server_->Put(what, record, fence, stream, deadline); });
 }
 
 absl::StatusOr<LeaseResult> GuardedServer::TryLease(const Digest& address, std::string_view owner,

@@ -37,7 +37,7 @@ class GuardedServer final : public SharedServer {
   absl::StatusOr<bool> Has(const Digest& address, Deadline deadline) override;
   absl::StatusOr<bool> HasAll(std::span<const Digest> addresses, Deadline deadline) override;
   absl::StatusOr<bool> Put(const Announcement& what, std::string_view record, int64_t fence,
-                           bool quiet, Deadline deadline) override;
+                           std::optional<Stream> stream, Deadline deadline) override;
   absl::StatusOr<LeaseResult> TryLease(const Digest& address, std::string_view owner,
                                        int64_t ttl_us, Deadline deadline) override;
   absl::Status Renew(const Digest& address, int64_t token, std::string_view owner, int64_t ttl_us,
@@ -46,9 +46,9 @@ class GuardedServer final : public SharedServer {
   absl::Status CheckNewest(const Digest& address, int64_t token, Deadline deadline) override;
   absl::StatusOr<bool> IsHeld(const Digest& address, Deadline deadline) override;
   absl::StatusOr<KeysAge> AskKeysAge(Deadline deadline) override;
-  absl::StatusOr<std::vector<Announcement>> Listen(std::string& cursor,
+  absl::StatusOr<std::vector<Announcement>> Listen(Stream stream, std::string& cursor,
                                                    Deadline deadline) override {
-    return server_->Listen(cursor, deadline);
+    return server_->Listen(stream, cursor, deadline);
   }
 
  private:

@@ -34,7 +34,7 @@ class RecordServer : public SharedServer {
   absl::StatusOr<bool> IsHeld(const Digest& /*address*/, Deadline /*deadline*/) final {
     return NoCoordination();
   }
-  absl::StatusOr<std::vector<Announcement>> Listen(std::string& /*cursor*/,
+  absl::StatusOr<std::vector<Announcement>> Listen(Stream /*stream*/, std::string& /*cursor*/,
                                                    Deadline /*deadline*/) final {
     return NoCoordination();
   }

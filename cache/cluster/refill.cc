@@ -26,6 +26,7 @@ Refill::Refill(Cluster& cluster, const RefillOptions& options, Select select, Re
       lease_(LeaseOf(options.slot)),
       select_(std::move(select)),
       read_(std::move(read)),
+      random_(static_cast<uint32_t>(options.seed != 0 ? options.seed : std::random_device()())),
       pause_(options.look) {
   if (options_.thread) thread_ = std::thread([this] { Loop(); });
 }
@@ -55,7 +56,8 @@ std::chrono::milliseconds Refill::Look() {
   const std::chrono::milliseconds most = kMostPauses * options_.look, least = LeastPause();
   const MutexLock lock(mu_);
   pause_ = keys.ok() ? std::min(2 * pause_, most) : least;
-  return pause_;
+  if (!keys.ok() || filled_ == keys->born_us) return pause_;
+  return pause_ * (512 + random_() % 1024) / 1024;
 }
 
 std::chrono::milliseconds Refill::LeastPause() const {

@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <functional>
 #include <optional>
+#include <random>
 #include <span>
 #include <thread>
 #include <vector>
@@ -29,6 +30,7 @@ struct RefillOptions {
   int64_t max_bytes = int64_t{1} << 30;
   int64_t lease_us = 30'000'000;
   int slot = -1;       // whose lease this daemon needs: 0 to kSlots - 1; -1: drawn at random
+  uint64_t seed = 0;   // of the pauses while others fill the server; 0: drawn at random
   bool thread = true;  // false: the owner calls Look
 };
 
@@ -46,6 +48,8 @@ class Refill {
 
   // One look at the server, and a pass if it lost its keys. Returns the pause until the next one, which the thread makes:
   // twice the one before while all is well or another daemon fills the server, up to kMostPauses * look; otherwise the least.
+  // While others fill it, the pause is half as long to half as long again, at random: all daemons saw it come back at the same
+  // moment, and of those that look together all but kSlots look in vain.
   std::chrono::milliseconds Look() UOPD_EXCLUDES(mu_);
   static constexpr int kMostPauses = 8;
   // `look`, or longer in a large cluster (Pace::Gather): a server that comes back must not meet all daemons at once.
@@ -75,6 +79,7 @@ class Refill {
   const Read read_;
   std::optional<int64_t>
       filled_;  // when the server got the keys that need no refill any more. Of Look only
+  std::minstd_rand random_;  // of Look only
   Mutex mu_;
   std::condition_variable stop_changed_;
   bool stop_ UOPD_GUARDED_BY(mu_) = false;

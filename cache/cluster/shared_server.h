@@ -21,11 +21,18 @@
 
 namespace uopd::cache {
 
+// Where records are announced.
+enum class Stream {
+  kPuts,  // what a daemon may have a use for
+  kNotices,  // what every daemon takes, as the jobs that crash workers: few, small, and with the record itself
+};
+
 // A record was put: what daemons need to know whether they want it.
 struct Announcement {
   Digest address;
   std::string store;
   Digest environment;  // of the environment key
+  std::string record;  // of a notice
   bool operator==(const Announcement&) const = default;
 };
 
@@ -55,9 +62,9 @@ class SharedServer {
     }
     return true;
   }
-  // Stores the record, and announces it unless `quiet`. False: there is one with a greater fence, which stays.
+  // Stores the record, and announces it if `stream` says where. False: there is one with a greater fence, which stays.
   virtual absl::StatusOr<bool> Put(const Announcement& what, std::string_view record, int64_t fence,
-                                   bool quiet, Deadline deadline) = 0;
+                                   std::optional<Stream> stream, Deadline deadline) = 0;
 
   // kGranted or kBusy.
   virtual absl::StatusOr<LeaseResult> TryLease(const Digest& address, std::string_view owner,
@@ -75,11 +82,11 @@ class SharedServer {
   // from before.
   virtual absl::StatusOr<KeysAge> AskKeysAge(Deadline deadline) = 0;
 
-  // The announcements behind the place `cursor`, which moves on; at least one and at most kMostAnnouncements, or none
-  // when the deadline comes or up to a second later. An empty cursor is the end: what is announced from now
-  // on. Announcements that the server dropped are missing.
+  // The announcements behind the place `cursor` of the stream, which moves on; at least one and at most kMostAnnouncements, or
+  // none when the deadline comes or up to a second later; of notices there are none at once. An empty cursor is the end: what is
+  // announced from now on. Announcements that the server dropped are missing.
   static constexpr size_t kMostAnnouncements = 256;
-  virtual absl::StatusOr<std::vector<Announcement>> Listen(std::string& cursor,
+  virtual absl::StatusOr<std::vector<Announcement>> Listen(Stream stream, std::string& cursor,
                                                            Deadline deadline) = 0;
 };
 

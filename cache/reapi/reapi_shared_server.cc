@@ -98,7 +98,8 @@ absl::StatusOr<bool> ReapiSharedServer::Has(const Digest& address, Deadline dead
 }
 
 absl::StatusOr<bool> ReapiSharedServer::Put(const Announcement& what, std::string_view record,
-                                            int64_t fence, bool /*quiet*/, Deadline deadline) {
+                                            int64_t fence, std::optional<Stream> /*stream*/,
+                                            Deadline deadline) {
   UOPD_ASSIGN(const ReapiLimits limits, channel_.Limits(deadline));
   if (!limits.may_update)
     return absl::ResourceExhaustedError("The shared tier lets this daemon read only.");

@@ -23,7 +23,7 @@ class ReapiSharedServer final : public RecordServer {
   // Looks at the fence before it writes: of two machines that put at the same moment, either record may stay.
   // RESOURCE_EXHAUSTED: the server answers, and does not take the record.
   absl::StatusOr<bool> Put(const Announcement& what, std::string_view record, int64_t fence,
-                           bool quiet, Deadline deadline) override;
+                           std::optional<Stream> stream, Deadline deadline) override;
   // By a result that holds the time at which it was first asked for, by the clock of who asked.
   absl::StatusOr<KeysAge> AskKeysAge(Deadline deadline) override;
 

@@ -63,6 +63,7 @@ bool ReadAnnouncement(const RespValue& fields, Announcement& out) {
     const std::string& value = fields.values[i + 1].text;
     if (name == "address") found += out.address.FromBytes(value) ? 1 : 0;
     if (name == "environment") found += out.environment.FromBytes(value) ? 1 : 0;
+    if (name == "record") out.record = value;
     if (name == "store") {
       out.store = value;
       ++found;
@@ -75,7 +76,8 @@ bool ReadAnnouncement(const RespValue& fields, Announcement& out) {
 
 RedisSharedServer::RedisSharedServer(RedisSharedOptions options)
     : options_(std::move(options)),
-      stream_(Cat(options_.prefix, "puts")),
+      puts_(Cat(options_.prefix, "puts")),
+      notices_(Cat(options_.prefix, "notices")),
       number_(Cat(std::random_device()(), "-", std::random_device()())),
       pool_(options_.pool) {}
 
@@ -142,19 +144,21 @@ absl::StatusOr<bool> RedisSharedServer::HasAll(std::span<const Digest> addresses
 }
 
 absl::StatusOr<bool> RedisSharedServer::Put(const Announcement& what, std::string_view record,
-                                            int64_t fence, bool quiet, Deadline deadline) {
+                                            int64_t fence, std::optional<Stream> stream,
+                                            Deadline deadline) {
   UOPD_ASSIGN(const RespValue put,
               RunScript(put_, {KeyOf(what.address, "row")},
                         {Cat(fence), record, Cat(options_.record_ttl_ms)}, deadline));
   if (put.integer != 1) return false;
-  if (quiet) return true;
+  if (!stream) return true;
   // Not in the script: the stream is one key for all addresses, which may lie on another server of a Redis Cluster.
   const std::string most = Cat(options_.announcements);
   // The record is there even if nobody hears of it.
-  Run({"XADD", stream_, "MAXLEN", "~", most, "*", "address", what.address.view(), "store",
-       what.store, "environment", what.environment.view()},
-      deadline)
-      .IgnoreError();
+  Words words = {
+      "XADD",    NameOf(*stream),     "MAXLEN", "~",        most,          "*",
+      "address", what.address.view(), "store",  what.store, "environment", what.environment.view()};
+  if (*stream == Stream::kNotices) words.insert(words.end(), {"record", record});
+  Run(words, deadline).IgnoreError();
   return true;
 }
 
@@ -219,14 +223,18 @@ absl::StatusOr<KeysAge> RedisSharedServer::AskKeysAge(Deadline deadline) {
   return out;
 }
 
-absl::StatusOr<std::vector<Announcement>> RedisSharedServer::Listen(std::string& cursor,
+absl::StatusOr<std::vector<Announcement>> RedisSharedServer::Listen(Stream stream,
+                                                                    std::string& cursor,
                                                                     Deadline deadline) {
   // The server looks ten times a second whose wait is over, so its answer may come after the deadline. A deadline that is
   // over already means that the question does not wait there.
   constexpr milliseconds kReserve{1000};
   const Deadline last = deadline + kReserve;
-  if (cursor.empty() || check_cursor_) {
-    UOPD_ASSIGN(const RespValue newest, Run({"XREVRANGE", stream_, "+", "-", "COUNT", "1"}, last));
+  const bool notices = stream == Stream::kNotices;
+  // There is seldom a notice, so the end of their stream, which shows a new server too, is most often all there is to ask.
+  if (cursor.empty() || notices || check_cursor_) {
+    UOPD_ASSIGN(const RespValue newest,
+                Run({"XREVRANGE", NameOf(stream), "+", "-", "COUNT", "1"}, last));
     std::string end = "0-0";
     if (!newest.values.empty() && newest.values[0].values.size() == 2)
       end = newest.values[0].values[0].text;
@@ -236,16 +244,13 @@ absl::StatusOr<std::vector<Announcement>> RedisSharedServer::Listen(std::string&
       cursor = end;
     else if (IsBefore(end, cursor))
       cursor = "0-0";
-    check_cursor_ = false;
+    if (!notices) check_cursor_ = false;
+    if (notices && cursor == end) return std::vector<Announcement>();
   }
-  const auto left = duration_cast<milliseconds>(deadline - steady_clock::now());
-  const std::string block_ms = Cat(left.count()), most = Cat(kMostAnnouncements);
-  Words words = {"XREAD", "COUNT", most};
-  if (left.count() > 0) words.insert(words.end(), {"BLOCK", block_ms});  // 0 would be for ever
-  words.insert(words.end(), {"STREAMS", stream_, cursor});
-  const absl::StatusOr<RespValue> answer = Run(words, last);
+  const absl::StatusOr<RespValue> answer =
+      Read(NameOf(stream), cursor, notices ? steady_clock::now() : deadline, last);
   if (!answer.ok()) {
-    check_cursor_ = true;
+    if (!notices) check_cursor_ = true;
     return answer.status();
   }
   const RespValue& reply = *answer;
@@ -260,6 +265,17 @@ absl::StatusOr<std::vector<Announcement>> RedisSharedServer::Listen(std::string&
     if (ReadAnnouncement(entry.values[1], one)) out.push_back(std::move(one));
   }
   return out;
+}
+
+absl::StatusOr<RespValue> RedisSharedServer::Read(const std::string& stream,
+                                                  const std::string& cursor, Deadline deadline,
+                                                  Deadline last) {
+  const auto left = duration_cast<milliseconds>(deadline - steady_clock::now());
+  const std::string block_ms = Cat(left.count()), most = Cat(kMostAnnouncements);
+  Words words = {"XREAD", "COUNT", most};
+  if (left.count() > 0) words.insert(words.end(), {"BLOCK", block_ms});  // 0 would be for ever
+  words.insert(words.end(), {"STREAMS", stream, cursor});
+  return Run(words, last);
 }
 
 }  // namespace uopd::cache

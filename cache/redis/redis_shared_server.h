@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // RedisSharedServer: what daemons share, on a server of Redis (6 or later) or Valkey.
 //
-// Records and leases are keys with a prefix that holds the version of this layout, announcements are a stream
+// Records and leases are keys with a prefix that holds the version of this layout, announcements are two streams
 // (redis_scripts.h says which). Thread-safe.
 #pragma once
 
@@ -19,7 +19,7 @@ struct RedisSharedOptions {
   RedisPoolOptions pool;
   std::string prefix = "uopd:1:";  // of all keys
   int64_t record_ttl_ms = int64_t{30} * 24 * 3600 * 1000;
-  int64_t announcements = 10'000;  // that the stream keeps, about
+  int64_t announcements = 10'000;  // that each stream keeps, about
 };
 
 class RedisSharedServer final : public SharedServer {
@@ -30,7 +30,7 @@ class RedisSharedServer final : public SharedServer {
   absl::StatusOr<bool> Has(const Digest& address, Deadline deadline) override;
   absl::StatusOr<bool> HasAll(std::span<const Digest> addresses, Deadline deadline) override;
   absl::StatusOr<bool> Put(const Announcement& what, std::string_view record, int64_t fence,
-                           bool quiet, Deadline deadline) override;
+                           std::optional<Stream> stream, Deadline deadline) override;
   absl::StatusOr<LeaseResult> TryLease(const Digest& address, std::string_view owner,
                                        int64_t ttl_us, Deadline deadline) override;
   absl::Status Renew(const Digest& address, int64_t token, std::string_view owner, int64_t ttl_us,
@@ -39,7 +39,8 @@ class RedisSharedServer final : public SharedServer {
   absl::Status CheckNewest(const Digest& address, int64_t token, Deadline deadline) override;
   absl::StatusOr<bool> IsHeld(const Digest& address, Deadline deadline) override;
   absl::StatusOr<KeysAge> AskKeysAge(Deadline deadline) override;
-  absl::StatusOr<std::vector<Announcement>> Listen(std::string& cursor, Deadline deadline) override;
+  absl::StatusOr<std::vector<Announcement>> Listen(Stream stream, std::string& cursor,
+                                                   Deadline deadline) override;
 
  private:
   using Words = RedisConnection::Command;
@@ -57,13 +58,20 @@ class RedisSharedServer final : public SharedServer {
   std::string KeyOf(const Digest& address, std::string_view part) const;
 
   const RedisSharedOptions options_;
-  const std::string stream_;
-  const std::string number_;  // of this daemon, where they are counted
+  const std::string& NameOf(Stream stream) const {
+    return stream == Stream::kPuts ? puts_ : notices_;
+  }
+  // The announcements behind the cursor; none, if there are none by the deadline.
+  absl::StatusOr<RespValue> Read(const std::string& stream, const std::string& cursor,
+                                 Deadline deadline, Deadline last);
+
+  const std::string puts_, notices_;  // names of the streams
+  const std::string number_;          // of this daemon, where they are counted
   const Script try_lease_{kTryLeaseScript}, renew_{kRenewScript}, release_{kReleaseScript},
       put_{kPutScript}, age_{kAgeScript};
   RedisPool pool_;
   std::atomic<bool> check_cursor_{
-      false};  // the last question of the listener failed: the server may be another one
+      false};  // the last question for puts failed: the server may be another one
 };
 
 }  // namespace uopd::cache

@@ -44,9 +44,13 @@ void Daemon::Start() {
   cache::RefillOptions refill = all_.options.refill;
   refill.thread = false;
   refill.slot = static_cast<int>(id_ % cache::Refill::kSlots);
+  refill.seed = random_.Next() | 1;
   store_ = std::make_unique<cache::Store>(std::make_unique<cache::StatsTable>(), std::move(tiers),
                                           std::move(leases), wall, std::move(cluster), refill);
+  store_->Follow(kNoticeStore);
   subscription_.emplace(store_->arrivals(), [this](const cache::Row& row) {
+    if (row.store == kNoticeStore)
+      all_.stats.notice.Add(std::max<int64_t>(0, all_.clock.wall_us() - row.created_us));
     if (const auto slot = all_.keys.Find(KeyOf(row).address())) After(0, kArrived, *slot);
   });
   waiter_.who = this;
@@ -54,6 +58,7 @@ void Daemon::Start() {
   waiter_.on_reset = kListenLost | life_ << kLifeShift;
   cursor_.reset();
   After(0, kListen);
+  After(0, kNotices);
   look_at_us_ = all_.clock.now_us + static_cast<int64_t>(random_.Below(2 * kSecond));
   all_.queue.At(look_at_us_, *this, kLook | life_ << kLifeShift, ++look_);
   After(Seconds(random_.Exponential(3600 / all_.options.requests_per_hour)), kRequest);
@@ -122,7 +127,7 @@ void Daemon::Wake(uint32_t what, uint64_t arg) {
         return;
       }
       const cache::Deadline next = store_->maybe_cluster()->Hear(
-          all_.tier.model().Read(*cursor_, arg, cache::SharedServer::kMostAnnouncements));
+          all_.tier.model().puts().Read(*cursor_, arg, cache::SharedServer::kMostAnnouncements));
       all_.queue.At(SimClock::Of(next), *this, kListen | life_ << kLifeShift);
       return;
     }
@@ -136,6 +141,9 @@ void Daemon::Wake(uint32_t what, uint64_t arg) {
       }
       all_.tier.Unwait(waiter_);
       Listen();
+      return;
+    case kNotices:
+      all_.queue.At(SimClock::Of(store_->maybe_cluster()->HearNotices()), *this, what);
       return;
     case kLook:
       if (arg == look_) Look();
@@ -303,6 +311,10 @@ void Daemon::Renew(Task& task) {
 
 void Daemon::Finish(Task& task) {
   NoteFinished(task);
+  if (tuning(task) && random_.Unit() < all_.options.bad_share) {
+    ++all_.stats.notices;
+    store_->Put({kNoticeStore, Cat("n", task.slot), kNoticeStore}, "crashed", 1).IgnoreError();
+  }
   const cache::Key key = all_.keys.KeyOf(task.slot);
   const int64_t cost = all_.clock.now_us - task.computing_since_us;
   // ABORTED: the new owner decides the value, and this one is lost.
@@ -370,18 +382,18 @@ void Daemon::Listen() {
   if (!tier.up()) return ListenAgain(tier.Delay() + tier.Delay());
   int64_t at = all_.clock.now_us + tier.Delay();
   if (!cursor_) {
-    const std::optional<int64_t> done = tier.ServeListen(0, at);
+    const std::optional<int64_t> done = tier.ServeListen(Command::kListen, 0, at);
     if (!done) return ListenAgain(2 * kSecond);
-    cursor_ = tier.model().end();
+    cursor_ = tier.model().puts().end();
     at = *done + 2 * tier.Delay();
   }
   const size_t waiting =
-      std::min(tier.model().CountFrom(*cursor_), cache::SharedServer::kMostAnnouncements);
-  const std::optional<int64_t> done = tier.ServeListen(waiting, at);
+      std::min(tier.model().puts().CountFrom(*cursor_), cache::SharedServer::kMostAnnouncements);
+  const std::optional<int64_t> done = tier.ServeListen(Command::kListen, waiting, at);
   if (!done) return ListenAgain(2 * kSecond);
   const int64_t wait_us = store_->maybe_cluster()->ListenWait().count() * kMs;
   if (waiting > 0 || wait_us == 0) {
-    all_.queue.At(*done + tier.Delay(), *this, waiter_.what, tier.model().end());
+    all_.queue.At(*done + tier.Delay(), *this, waiter_.what, tier.model().puts().end());
     return;
   }
   tier.Wait(waiter_);

@@ -50,6 +50,7 @@ int main(int argc, char** argv) {
   options.cuts_per_hour = number("cuts", options.cuts_per_hour);
   options.server_restarts = static_cast<int>(number("restarts", options.server_restarts));
   options.daemon.requests_per_hour = number("requests", options.daemon.requests_per_hour);
+  options.daemon.bad_share = number("bad", options.daemon.bad_share);
   options.daemon.zipf = number("zipf", options.daemon.zipf);
   options.tier.shards = static_cast<int>(number("shards", options.tier.shards));
   options.tier.server.max_bytes = static_cast<int64_t>(number("server-mb", 0) * (1 << 20));

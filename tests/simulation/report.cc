@@ -94,10 +94,13 @@ std::string CsvRow(const World& world, double took_s, double peak_gib) {
 
 std::string Details(const World& world) {
   const Stats& s = world.stats();
-  std::string out = Cat("requests ", s.requests, ", names touched ", world.keys().size() / 2,
-                        ", hits here ", s.local_hits, ", of the server ", s.tier_hits, ", misses ",
-                        s.misses, "\ntunings ", s.tunings, ", again ", s.tuned_again,
-                        "; searches that were ended ", s.searches_ended, "\n");
+  std::string out =
+      Cat("requests ", s.requests, ", names touched ", world.keys().size() / 2, ", hits here ",
+          s.local_hits, ", of the server ", s.tier_hits, ", misses ", s.misses, "\ntunings ",
+          s.tunings, ", again ", s.tuned_again, "; searches that were ended ", s.searches_ended,
+          "\nnotices ", s.notices, ", heard by others ", s.notice.total(), ", p50 ",
+          Milliseconds(s.notice.Quantile(0.5)), " p99 ", Milliseconds(s.notice.Quantile(0.99)),
+          " ms\n");
   for (size_t i = 0; i < s.why_tuned.size(); ++i) {
     if (s.why_tuned[i] != 0)
       out += Cat("  tuned again, as ", kAgainNames[i], ": ", s.why_tuned[i], "\n");

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 
+#include "absl/strings/numbers.h"
 #include "core/base/status.h"
+#include "core/base/text.h"
 
 namespace uopd::sim {
 
@@ -45,6 +47,7 @@ auto ServerLink::Ask(Command command, const Digest* address, int64_t bytes,
 }
 
 int64_t ServerLink::BytesOf(std::string_view store) const {
+  if (store == kNoticeStore) return tier_.options().notice_bytes;
   return store == "kernel" ? tier_.options().kernel_bytes : tier_.options().tuning_bytes;
 }
 
@@ -81,7 +84,8 @@ absl::StatusOr<bool> ServerLink::HasAll(std::span<const Digest> addresses,
 }
 
 absl::StatusOr<bool> ServerLink::Put(const cache::Announcement& what, std::string_view record,
-                                     int64_t fence, bool quiet, cache::Deadline deadline) {
+                                     int64_t fence, std::optional<cache::Stream> stream,
+                                     cache::Deadline deadline) {
   const int64_t bytes = BytesOf(what.store);
   UOPD_ASSIGN(const bool put,
               Ask(Command::kPut, &what.address, bytes, deadline, [&](int64_t at_us) {
@@ -90,11 +94,16 @@ absl::StatusOr<bool> ServerLink::Put(const cache::Announcement& what, std::strin
                   tier_.keys()[*slot].reached = true;
                 return taken;
               }));
-  if (!put || quiet) return put;
+  if (!put || !stream) return put;
   const int64_t wall = tier_.clock().wall_us() - tier_.clock().now_us;
   // The record is there even if nobody hears of it.
   Ask(Command::kAnnounce, nullptr, 0, deadline, [&](int64_t at_us) {
-    tier_.Announce(what, at_us - wall);
+    if (*stream == cache::Stream::kPuts) {
+      tier_.Announce(what, at_us - wall);
+    } else {
+      tier_.model().notices().Add(what);
+      tier_.model().notices().back().record = record;
+    }
     return true;
   }).IgnoreError();
   return true;
@@ -137,6 +146,30 @@ absl::StatusOr<bool> ServerLink::IsHeld(const Digest& address, cache::Deadline d
 absl::StatusOr<cache::KeysAge> ServerLink::AskKeysAge(cache::Deadline deadline) {
   return Ask(Command::kAge, nullptr, 0, deadline,
              [&](int64_t at_us) { return tier_.model().Age(reach_.number, at_us); });
+}
+
+absl::StatusOr<std::vector<cache::Announcement>> ServerLink::Listen(cache::Stream stream,
+                                                                    std::string& cursor,
+                                                                    cache::Deadline deadline) {
+  if (stream == cache::Stream::kPuts)
+    return absl::UnimplementedError("a daemon of a simulation waits by events");
+  const AnnouncementLog& log = tier_.model().notices();
+  uint64_t at = 0;
+  const bool begun = absl::SimpleAtoi(cursor, &at);
+  // First what is the newest one; and then those that are new.
+  const auto last = deadline + std::chrono::seconds(1);
+  UOPD_ASSIGN(const uint64_t end,
+              Ask(Command::kNotices, nullptr, 0, last, [&](int64_t) { return log.end(); }));
+  std::vector<cache::Announcement> out;
+  if (begun && log.CountFrom(at) > 0) {
+    const size_t count = std::min(log.CountFrom(at), kMostAnnouncements);
+    UOPD_ASSIGN(out, Ask(Command::kNotices, nullptr, static_cast<int64_t>(count), last,
+                         [&](int64_t) { return log.Read(at, log.end(), count); }));
+  } else {
+    at = end;
+  }
+  cursor = Cat(at);
+  return out;
 }
 
 }  // namespace uopd::sim

@@ -4,7 +4,7 @@
 // A call takes effect at once and moves the clock of the simulation to the time at which its answer is there. So a chain of
 // calls of one handler is a chain in time, too. Its limit: events of other daemons that lie within the chain happen after
 // it, although their commands may be earlier by its length, which is milliseconds (seconds in a pass of a refill).
-// Announcements are not asked for here: the daemon waits for them with events.
+// Puts are not listened for here: the daemon waits for them with events.
 #pragma once
 #include "cache/cluster/shared_server.h"
 #include "tests/simulation/shared_tier.h"
@@ -27,7 +27,7 @@ class ServerLink final : public cache::SharedServer {
   absl::StatusOr<bool> Has(const Digest& address, cache::Deadline deadline) override;
   absl::StatusOr<bool> HasAll(std::span<const Digest> addresses, cache::Deadline deadline) override;
   absl::StatusOr<bool> Put(const cache::Announcement& what, std::string_view record, int64_t fence,
-                           bool quiet, cache::Deadline deadline) override;
+                           std::optional<cache::Stream> stream, cache::Deadline deadline) override;
   absl::StatusOr<cache::LeaseResult> TryLease(const Digest& address, std::string_view owner,
                                               int64_t ttl_us, cache::Deadline deadline) override;
   absl::Status Renew(const Digest& address, int64_t token, std::string_view owner, int64_t ttl_us,
@@ -36,9 +36,8 @@ class ServerLink final : public cache::SharedServer {
   absl::Status CheckNewest(const Digest& address, int64_t token, cache::Deadline deadline) override;
   absl::StatusOr<bool> IsHeld(const Digest& address, cache::Deadline deadline) override;
   absl::StatusOr<cache::KeysAge> AskKeysAge(cache::Deadline deadline) override;
-  absl::StatusOr<std::vector<cache::Announcement>> Listen(std::string&, cache::Deadline) override {
-    return absl::UnimplementedError("a daemon of a simulation waits by events");
-  }
+  absl::StatusOr<std::vector<cache::Announcement>> Listen(cache::Stream stream, std::string& cursor,
+                                                          cache::Deadline deadline) override;
 
  private:
   // Asks: `apply` gets the date at which the server does it, and gives the answer.

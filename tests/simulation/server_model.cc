@@ -127,26 +127,9 @@ void ServerModel::Empty(int64_t now_us) {
   order_.clear();
   leases_.clear();
   bytes_ = 0;
-  first_ = end();
-  stream_.clear();
+  puts_.Clear();
+  notices_.Clear();
   born_us_ = now_us;
-}
-
-void ServerModel::Announce(const cache::Announcement& what) {
-  stream_.push_back(what);
-  if (stream_.size() > options_.announcements) {
-    stream_.pop_front();
-    ++first_;
-  }
-}
-
-std::vector<cache::Announcement> ServerModel::Read(uint64_t& cursor, uint64_t end,
-                                                   size_t limit) const {
-  std::vector<cache::Announcement> out;
-  cursor = std::max(cursor, first_);
-  end = std::min(end, this->end());
-  for (; cursor < end && out.size() < limit; ++cursor) out.push_back(stream_[cursor - first_]);
-  return out;
 }
 
 }  // namespace uopd::sim

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT
-// ServerModel: what a server of Redis knows and does for the daemons of a cluster: records, leases, fences, the stream of
+// ServerModel: what a server of Redis knows and does for the daemons of a cluster: records, leases, fences, the streams of
 // announcements. It follows cache/redis/redis_scripts.h; a test compares it with a real server on random commands.
 //
 // Without time of its own: each call says when it happens. One thread.
 #pragma once
-#include <algorithm>
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +14,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "cache/cluster/shared_server.h"
+#include "tests/simulation/announcement_log.h"
 #include "tests/simulation/random.h"
 
 namespace uopd::sim {
@@ -28,7 +27,7 @@ enum class Plant {
 };
 
 struct ServerModelOptions {
-  size_t announcements = 10'000;  // that the stream keeps
+  size_t announcements = 10'000;  // that each stream keeps
   int64_t max_bytes = 0;          // of records, as allkeys-lru; 0: no limit
   Plant plant = Plant::kNone;
 };
@@ -37,7 +36,11 @@ class ServerModel {
  public:
   // The server got its keys at `born_us`.
   ServerModel(const ServerModelOptions& options, int64_t born_us, uint64_t seed)
-      : options_(options), born_us_(born_us), random_(seed) {}
+      : options_(options),
+        born_us_(born_us),
+        random_(seed),
+        puts_(options.announcements),
+        notices_(options.announcements) {}
 
   const std::string* Get(const Digest& address, int64_t now_us);  // null: there is none
   bool Has(const Digest& address) const;
@@ -56,16 +59,8 @@ class ServerModel {
   // Loses everything.
   void Empty(int64_t now_us);
 
-  // The stream. Positions go on growing when the server is emptied, as those of Redis do.
-  void Announce(const cache::Announcement& what);
-  uint64_t end() const { return first_ + stream_.size(); }
-  // How many announcements there are from `cursor` on.
-  size_t CountFrom(uint64_t cursor) const {
-    const uint64_t from = std::max(cursor, first_);
-    return from < end() ? end() - from : 0;
-  }
-  // At most `limit` announcements from `cursor` on, which moves on.
-  std::vector<cache::Announcement> Read(uint64_t& cursor, uint64_t end, size_t limit) const;
+  AnnouncementLog& puts() { return puts_; }
+  AnnouncementLog& notices() { return notices_; }
 
   size_t records() const { return records_.size(); }
   int64_t bytes() const { return bytes_; }
@@ -93,8 +88,7 @@ class ServerModel {
   absl::flat_hash_map<Digest, Record> records_;
   std::vector<Digest> order_;  // the keys of records_, in no order: eviction draws from them
   absl::flat_hash_map<Digest, Lease> leases_;
-  std::deque<cache::Announcement> stream_;
-  uint64_t first_ = 1;  // the position of the front of stream_
+  AnnouncementLog puts_, notices_;
   int64_t bytes_ = 0, evicted_ = 0;
 };
 

@@ -17,7 +17,7 @@ namespace {
 using cache::Announcement;
 constexpr int64_t kNow = 1'800'000'000 * kSecond;
 
-Announcement Of(const Digest& address) { return {address, "kernel", HashBytes("env")}; }
+Announcement Of(const Digest& address) { return {address, "kernel", HashBytes("env"), {}}; }
 
 class ServerModelTest : public ::testing::Test {
  protected:
@@ -68,17 +68,18 @@ TEST_F(ServerModelTest, DaemonsAreCountedByTheMinute) {
 
 TEST_F(ServerModelTest, AnnouncementsAreReadOnceAndOldOnesAreDropped) {
   ServerModel small({.announcements = 3}, kNow, 1);
-  uint64_t cursor = small.end();
-  EXPECT_TRUE(small.Read(cursor, small.end(), 9).empty());
-  small.Announce(Of(one_));
-  EXPECT_EQ(small.Read(cursor, small.end(), 9), std::vector{Of(one_)});
-  EXPECT_TRUE(small.Read(cursor, small.end(), 9).empty());
-  for (int i = 0; i < 5; ++i) small.Announce(Of(two_));
-  EXPECT_EQ(small.Read(cursor, small.end(), 2).size(), 2u);
-  EXPECT_EQ(small.Read(cursor, small.end(), 9).size(), 1u) << "two were dropped";
+  AnnouncementLog& log = small.puts();
+  uint64_t cursor = log.end();
+  EXPECT_TRUE(log.Read(cursor, log.end(), 9).empty());
+  log.Add(Of(one_));
+  EXPECT_EQ(log.Read(cursor, log.end(), 9), std::vector{Of(one_)});
+  EXPECT_TRUE(log.Read(cursor, log.end(), 9).empty());
+  for (int i = 0; i < 5; ++i) log.Add(Of(two_));
+  EXPECT_EQ(log.Read(cursor, log.end(), 2).size(), 2u);
+  EXPECT_EQ(log.Read(cursor, log.end(), 9).size(), 1u) << "two were dropped";
   small.Empty(kNow);
-  small.Announce(Of(one_));
-  EXPECT_EQ(small.Read(cursor, small.end(), 9), std::vector{Of(one_)}) << "positions go on";
+  log.Add(Of(one_));
+  EXPECT_EQ(log.Read(cursor, log.end(), 9), std::vector{Of(one_)}) << "positions go on";
 }
 
 TEST_F(ServerModelTest, RecordsThatWereNotUsedAreEvicted) {
@@ -149,7 +150,7 @@ TEST_F(ServerModelTest, ItAnswersAsRedisDoes) {
         const auto fence = static_cast<int64_t>(random.Below(100));
         const std::string record = Cat("record ", i);
         ASSERT_EQ(server_.Put(address, record, fence, 1, now),
-                  *real.Put(Of(address), record, fence, true, in()))
+                  *real.Put(Of(address), record, fence, std::nullopt, in()))
             << i;
         break;
       }

@@ -28,6 +28,7 @@ int64_t SharedTier::Cost(Command command, int64_t bytes) const {
     case Command::kAge:
       return costs.age_us;
     case Command::kListen:
+    case Command::kNotices:
       return costs.listen_us;
     case Command::kWake:
       return costs.wake_us;
@@ -47,10 +48,13 @@ std::optional<int64_t> SharedTier::Serve(Command command, const Digest* shard_of
   return ServeFor(Cost(command, bytes), command, shard, at_us);
 }
 
-std::optional<int64_t> SharedTier::ServeListen(size_t announcements, int64_t at_us) {
+std::optional<int64_t> SharedTier::ServeListen(Command command, size_t announcements,
+                                               int64_t at_us) {
   const CommandCosts& costs = options_.costs;
-  const int64_t answer_ns = static_cast<int64_t>(announcements) * costs.announcement_ns;
-  return ServeFor(costs.listen_us + answer_ns / 1000, Command::kListen, 0, at_us);
+  const auto n = static_cast<int64_t>(announcements);
+  int64_t cost_us = costs.listen_us + n * costs.announcement_ns / 1000;
+  if (command == Command::kNotices) cost_us += n * options_.notice_bytes / costs.bytes_per_us;
+  return ServeFor(cost_us, command, 0, at_us);
 }
 
 std::optional<int64_t> SharedTier::ServeFor(int64_t cost_us, Command command, size_t shard,
@@ -62,14 +66,14 @@ std::optional<int64_t> SharedTier::ServeFor(int64_t cost_us, Command command, si
 }
 
 void SharedTier::Announce(const cache::Announcement& what, int64_t at_us) {
-  model_.Announce(what);
+  model_.puts().Add(what);
   std::vector<Waiter*> woken;
   woken.swap(waiting_);
   for (Waiter* waiter : woken) {
     waiter->place = Waiter::kNowhere;
     const std::optional<int64_t> done = Serve(Command::kWake, nullptr, 0, at_us);
     if (done)
-      queue_.At(*done + Delay(), *waiter->who, waiter->what, model_.end());
+      queue_.At(*done + Delay(), *waiter->who, waiter->what, model_.puts().end());
     else
       queue_.At(at_us + Delay(), *waiter->who, waiter->on_reset);
   }

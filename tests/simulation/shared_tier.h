@@ -15,6 +15,9 @@
 
 namespace uopd::sim {
 
+// The store and the environment of what every daemon must know.
+inline constexpr char kNoticeStore[] = "quarantine";
+
 struct CommandCosts {  // of the server's thread, in microseconds
   int64_t simple_us = 7, script_us = 11, age_us = 16, listen_us = 8, wake_us = 5, connect_us = 50;
   int64_t announcement_ns = 400;  // of each in an answer
@@ -26,7 +29,7 @@ struct TierOptions {
   CommandCosts costs;
   NetworkOptions network;
   ServerModelOptions server;
-  int64_t kernel_bytes = 20'000, tuning_bytes = 700;  // of a record
+  int64_t kernel_bytes = 20'000, tuning_bytes = 700, notice_bytes = 400;  // of a record
 };
 
 class SharedTier {
@@ -37,8 +40,8 @@ class SharedTier {
   // When a command that arrives at `at_us` is done; nullopt: the server refuses it. `shard_of`: null for the first.
   std::optional<int64_t> Serve(Command command, const Digest* shard_of, int64_t bytes,
                                int64_t at_us);
-  // Likewise for the question of a listener that gets so many announcements at once.
-  std::optional<int64_t> ServeListen(size_t announcements, int64_t at_us);
+  // Likewise for the question of a listener, kListen or kNotices, that gets so many announcements at once.
+  std::optional<int64_t> ServeListen(Command command, size_t announcements, int64_t at_us);
   int64_t Delay() { return network_.Delay(); }
   ServerModel& model() { return model_; }
   bool Has(const Digest& address) const { return model_.Has(address); }

@@ -25,11 +25,12 @@ enum class Command {
   kListen,
   kWake,
   kConnect,
-  kHasAll
+  kHasAll,
+  kNotices
 };
-inline constexpr std::array<const char*, 14> kCommandNames = {
-    "get",    "has",  "put", "announce", "lease", "renew",   "release",
-    "newest", "held", "age", "listen",   "wake",  "connect", "has-all"};
+inline constexpr std::array<const char*, 15> kCommandNames = {
+    "get",  "has", "put",    "announce", "lease",   "renew",   "release", "newest",
+    "held", "age", "listen", "wake",     "connect", "has-all", "notices"};
 
 // Why a kernel was tuned or compiled again.
 enum class Again {
@@ -67,6 +68,8 @@ struct Stats {
   int64_t compiles = 0, compiled_again = 0;
   int64_t tunings = 0, tuned_again = 0, searches_ended = 0;
   std::array<int64_t, kAgainNames.size()> why_tuned{}, why_compiled{};
+  int64_t notices = 0;  // kernels with a candidate that crashes: each daemon must know of it
+  Histogram notice;     // from its end until another daemon knows of it
   int64_t crashes = 0, crashes_of_owners = 0, crashes_of_searches = 0, cuts = 0;
 
   // Counts a command at its time.

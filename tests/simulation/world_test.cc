@@ -55,6 +55,18 @@ TEST(WorldTest, NothingIsLostWhenTheServerLosesItsKeysAndDaemonsAreCutOff) {
   EXPECT_LT(1000 * stats.tuned_again, stats.tunings) << Details(world);
 }
 
+TEST(WorldTest, EveryDaemonKnowsOfTheKernelsThatCrash) {
+  WorldOptions options = SmallWorld();
+  options.daemon.bad_share = 0.05;
+  options.crashes_per_hour = 0;
+  World world(options);
+  world.Run();
+  const Stats& stats = world.stats();
+  EXPECT_GT(stats.notices, 10);
+  EXPECT_EQ(stats.notice.total(), 199 * stats.notices) << Details(world);
+  EXPECT_LT(stats.notice.greatest(), 4 * kSecond);
+}
+
 // The number of daemons is known, so no listener waits at the server and nobody takes all that is announced.
 TEST(WorldTest, AServerWithManyDaemonsHasLittleToDoForListeners) {
   WorldOptions options = SmallWorld();

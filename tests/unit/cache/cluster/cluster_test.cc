@@ -46,9 +46,13 @@ class ClusterTest : public KeyFiles {
     }));
     return heard;
   }
+  size_t Notices() {
+    const MutexLock lock(state_->mu);
+    return state_->notices.size();
+  }
   void Announce(const Digest& environment) {
     const MutexLock lock(state_->mu);
-    state_->announced.push_back({KeyOf(1).address(), "kernel", environment});
+    state_->announced.push_back({KeyOf(1).address(), "kernel", environment, {}});
     state_->changed.notify_all();
   }
   static Key KeyOf(int i) { return Key("kernel", Cat("graph ", i), "env"); }
@@ -327,6 +331,81 @@ TEST_F(ListenerTest, AsksForWhatIsWantedWhileItDoesNotListen) {
   EXPECT_EQ(cluster_.AskWanted(), now_ + kAgain * Cluster::kSpareEvery);
 }
 
+// Quarantines must be known to all daemons, also to those that have heard too much.
+TEST_F(ListenerTest, NoticesAreHeardByThoseThatDoNotListen) {
+  using std::chrono::seconds;
+  const auto notice = [](const std::string& job, std::string value) {
+    return std::make_shared<const Row>(
+        MakeRow({"quarantine", job, "jobs"}, std::move(value), 1, 1, 0));
+  };
+  const auto put = [](Cluster& cluster, std::shared_ptr<const Row> row) {
+    cluster.Put(std::move(row), nullptr);
+    EXPECT_EQ(cluster.SendOne(), Cluster::Sent::kSettled);
+  };
+  put(other_, notice("before anybody follows", "crashed"));  // announced as any other record
+  other_.Follow("jobs");
+  cluster_.Follow("jobs");
+  EXPECT_EQ(cluster_.HearNotices(), now_ + std::chrono::milliseconds(2000) * 88 / 96);
+  EXPECT_EQ(cluster_.Get(KeyOf(1)).outcome, GetOutcome::kMiss);
+  PutAndHear(1, Cluster::kSpareAtOnce + 2);
+  EXPECT_GT(cluster_.AskWanted(), now_) << "it does not listen";
+  rows_.clear();
+  for (const char* job : {"a", "b"}) put(other_, notice(job, "crashed"));
+  const int before = state_->Calls();
+  EXPECT_GT(cluster_.HearNotices(), now_) << "not due yet";
+  EXPECT_TRUE(rows_.empty());
+  now_ += Cluster::kNoticesEvery;
+  cluster_.HearNotices();
+  EXPECT_EQ(rows_, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(state_->Calls(), before) << "an announcement holds the record";
+  // Its own notices come back, and those of an environment that it does not follow.
+  now_ += Cluster::kNoticesEvery;
+  put(cluster_, notice("its own", "crashed"));
+  other_.Follow("env");
+  put(other_, std::make_shared<const Row>(MakeRow(KeyOf(7), "v", 1, 1, 0)));
+  EXPECT_EQ(Notices(), 4u);
+  // A large one is announced as any other record. It can be compressed by little.
+  std::string large;
+  for (int i = 0; i < 500; ++i) large += HashBytes(Cat(i)).view();
+  put(other_, notice("too large", large));
+  EXPECT_EQ(Notices(), 4u);
+  cluster_.HearNotices();
+  EXPECT_EQ(rows_.size(), 2u);
+}
+
+TEST_F(ListenerTest, NoticesAreCheckedAndTooManyOfThemWait) {
+  cluster_.Follow("jobs");
+  cluster_.HearNotices();
+  const Row row = MakeRow({"quarantine", "job", "jobs"}, "crashed", 1, 1, 0);
+  const Announcement what{cache::KeyOf(row).address(), "quarantine", HashBytes("jobs"),
+                          WriteRecord(row, other_hmac_)};
+  const auto announce = [&](const Announcement& one, size_t n) {
+    const MutexLock lock(state_->mu);
+    state_->notices.insert(state_->notices.end(), n, one);
+  };
+  announce(what, 1);
+  now_ += Cluster::kNoticesEvery;
+  cluster_.HearNotices();
+  EXPECT_TRUE(rows_.empty());
+  EXPECT_EQ(cluster_.stats().refused[static_cast<size_t>(RecordFault::kUnknownKey)], 1);
+  Announcement good = what;
+  good.record = WriteRecord(row, hmac_);
+  announce(good, 2000);
+  now_ += Cluster::kNoticesEvery;
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(cluster_.HearNotices(), now_) << i;
+  const Deadline next = cluster_.HearNotices();
+  EXPECT_EQ(rows_.size(), 1280u);
+  EXPECT_EQ(next, now_ + 256 * Cluster::kNoticePause);
+  state_->daemons = 50'000;
+  ASSERT_TRUE(cluster_.server()->AskKeysAge(now_).ok());
+  now_ = next;
+  EXPECT_EQ(cluster_.HearNotices(), now_ + 25 * 256 * Cluster::kNoticePause)
+      << "each of 50,000 daemons takes few";
+  state_->SetAway(true);
+  now_ += 25 * 256 * Cluster::kNoticePause;
+  EXPECT_EQ(cluster_.HearNotices(), now_ + Cluster::kNoticesEvery);
+}
+
 // What costs one in a small cluster costs 25 with 50,000 daemons.
 TEST_F(ListenerTest, ALargeClusterHearsLess) {
   using std::chrono::milliseconds;
@@ -348,7 +427,8 @@ TEST_F(ListenerTest, ALargeClusterHearsLess) {
 }
 
 TEST_F(ListenerTest, WhatNobodyHereUsesCostsAListenerOfALargeCluster) {
-  const std::vector<Announcement> foreign(100, {HashBytes("it"), "kernel", HashBytes("foreign")});
+  const std::vector<Announcement> foreign(100,
+                                          {HashBytes("it"), "kernel", HashBytes("foreign"), {}});
   for (int i = 0; i < 100; ++i) cluster_.Hear(foreign);
   EXPECT_EQ(cluster_.AskWanted(), now_) << "a small cluster: listen";
   state_->daemons = 50'000;
@@ -389,6 +469,37 @@ TEST_F(ListenerTest, SlowAnswersUseUpTheSpareRecords) {
   rows_.clear();
   PutAndHear(0, 100);
   EXPECT_EQ(rows_.size(), 100u);
+}
+
+// All daemons see at the same moment that the server lost its keys. Were their looks together, the same few would fill it
+// each time.
+TEST_F(ListenerTest, DaemonsThatWaitForARefillLookAtDifferentTimes) {
+  using std::chrono::milliseconds;
+  const auto open = [&](uint64_t seed) {
+    return std::make_unique<Refill>(
+        cluster_,
+        RefillOptions{.look = milliseconds(100), .slot = 3, .seed = seed, .thread = false},
+        [](const EntryQuery&) { return std::vector<EntryInfo>(); },
+        [](const Digest&) { return std::optional<Row>(); });
+  };
+  const auto one = open(1), two = open(2);
+  EXPECT_EQ(one->Look(), two->Look());
+  state_->Empty();
+  one->LookSoon();
+  two->LookSoon();
+  const LeaseResult other = state_->leases.TryLease(HashBytes("refill of the shared tier 3"),
+                                                    "another daemon", 60'000'000);
+  ASSERT_TRUE(other.granted());
+  for (const int pause : {200, 400, 800, 800}) {
+    const milliseconds first = one->Look(), second = two->Look();
+    EXPECT_NE(first, second);
+    for (const milliseconds p : {first, second}) {
+      EXPECT_GE(p, milliseconds(pause / 2));
+      EXPECT_LT(p, milliseconds(pause * 3 / 2));
+    }
+  }
+  ASSERT_TRUE(state_->leases.Release(HashBytes("refill of the shared tier 3"), other.token).ok());
+  EXPECT_EQ(one->Look(), milliseconds(800)) << "it filled the server itself";
 }
 
 // The pauses between looks at the server grow while nothing happens, and not longer.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A shared server in memory that can be away, or answer what it likes. Leases are those of MemoryLeases.
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <optional>
@@ -19,7 +20,7 @@ struct FakeServerState {
   Mutex mu;
   std::condition_variable changed;
   std::map<Digest, std::pair<int64_t, std::string>> records UOPD_GUARDED_BY(mu);
-  std::vector<Announcement> announced UOPD_GUARDED_BY(mu);
+  std::vector<Announcement> announced UOPD_GUARDED_BY(mu), notices UOPD_GUARDED_BY(mu);
   bool away UOPD_GUARDED_BY(mu) = false;
   int calls UOPD_GUARDED_BY(mu) = 0;
   MemoryLeases leases{WallClockUs};
@@ -58,13 +59,18 @@ class FakeServer final : public SharedServer {
     return state_->records.contains(address);
   }
   absl::StatusOr<bool> Put(const Announcement& what, std::string_view record, int64_t fence,
-                           bool quiet, Deadline) override {
+                           std::optional<Stream> stream, Deadline) override {
     const MutexLock lock(state_->mu);
     UOPD_TRY(Answer());
     const auto it = state_->records.find(what.address);
     if (it != state_->records.end() && it->second.first > fence) return false;
     state_->records[what.address] = {fence, std::string(record)};
-    if (quiet) return true;
+    if (!stream) return true;
+    if (*stream == Stream::kNotices) {
+      state_->notices.push_back(what);
+      state_->notices.back().record = record;
+      return true;
+    }
     state_->announced.push_back(what);
     state_->changed.notify_all();
     return true;
@@ -95,18 +101,23 @@ class FakeServer final : public SharedServer {
     UOPD_TRY(Check());
     return KeysAge{state_->born_us, state_->age_us, state_->daemons};
   }
-  absl::StatusOr<std::vector<Announcement>> Listen(std::string& cursor, Deadline) override {
+  absl::StatusOr<std::vector<Announcement>> Listen(Stream stream, std::string& cursor,
+                                                   Deadline) override {
     MutexLock lock(state_->mu);
     if (state_->away) return absl::UnavailableError("away");
-    if (cursor.empty()) cursor = std::to_string(state_->announced.size());
+    const std::vector<Announcement>& all =
+        stream == Stream::kPuts ? state_->announced : state_->notices;
+    if (cursor.empty()) cursor = std::to_string(all.size());
     const auto at = static_cast<size_t>(std::stoull(cursor));
     // Short, so that the end of a test does not wait.
-    lock.WaitUntil(state_->changed,
-                   std::chrono::steady_clock::now() + std::chrono::milliseconds(20),
-                   [&]() UOPD_REQUIRES(state_->mu) { return state_->announced.size() > at; });
-    cursor = std::to_string(state_->announced.size());
-    return std::vector<Announcement>(state_->announced.begin() + static_cast<int64_t>(at),
-                                     state_->announced.end());
+    if (stream == Stream::kPuts)
+      lock.WaitUntil(state_->changed,
+                     std::chrono::steady_clock::now() + std::chrono::milliseconds(20),
+                     [&]() UOPD_REQUIRES(state_->mu) { return all.size() > at; });
+    const size_t end = std::min(all.size(), at + kMostAnnouncements);
+    cursor = std::to_string(end);
+    return std::vector<Announcement>(all.begin() + static_cast<int64_t>(at),
+                                     all.begin() + static_cast<int64_t>(end));
   }
 
  private:

@@ -114,7 +114,7 @@ TEST_F(ReapiFaultTest, AFullServerStillAnswersLookups) {
   EXPECT_TRUE(store->maybe_cluster()->server()->reachable());
   EXPECT_TRUE(store->Get(KeyOf(1)).hit());
   const absl::Status status =
-      ReapiSharedServer(Options()).Put({}, "record", 1, false, Soon()).status();
+      ReapiSharedServer(Options()).Put({}, "record", 1, Stream::kPuts, Soon()).status();
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
   EXPECT_EQ(status.message().find("secret"), std::string::npos) << "the server's words stay away";
 }
@@ -202,8 +202,8 @@ TEST_F(ReapiFaultTest, NamesOfBlobsThatCannotBe) {
   const auto store = Open();
   EXPECT_EQ(store->Get(KeyOf(1)).outcome, GetOutcome::kMiss);
   EXPECT_EQ(Refused(*store, RecordFault::kForeign), 1);
-  EXPECT_TRUE(
-      *ReapiSharedServer(Options()).Put({.address = KeyOf(1).address()}, "r", 1, false, Soon()))
+  EXPECT_TRUE(*ReapiSharedServer(Options()).Put({.address = KeyOf(1).address()}, "r", 1,
+                                                Stream::kPuts, Soon()))
       << "no number is no fence";
 }
 
@@ -234,8 +234,8 @@ TEST_F(ReapiFaultTest, AServerMayMoveTheOutputIntoABlob) {
   EXPECT_EQ(Open()->Get(KeyOf(1)).entry.bytes, "value");
   ReapiSharedServer server(Options());
   const Announcement what{.address = KeyOf(2).address()};
-  EXPECT_TRUE(*server.Put(what, "newer", 5, false, Soon()));
-  EXPECT_FALSE(*server.Put(what, "older", 4, false, Soon())) << "the fence is found there";
+  EXPECT_TRUE(*server.Put(what, "newer", 5, Stream::kPuts, Soon()));
+  EXPECT_FALSE(*server.Put(what, "older", 4, Stream::kPuts, Soon())) << "the fence is found there";
   const auto first = server.AskKeysAge(Soon());
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_EQ(server.AskKeysAge(Soon())->born_us, first->born_us);

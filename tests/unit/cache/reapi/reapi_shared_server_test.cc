@@ -40,7 +40,9 @@ class ReapiSharedServerTest : public ::testing::TestWithParam<const char*> {
     const int port = IsReal() ? real_->port() : fake_->port();
     return {.url = *ParseReapiUrl(Cat("reapi://127.0.0.1:", port, "/uopd"))};
   }
-  static Announcement Of(const Digest& address) { return {address, "kernel", HashBytes("env")}; }
+  static Announcement Of(const Digest& address) {
+    return {address, "kernel", HashBytes("env"), {}};
+  }
   // An address of this test.
   static Digest Address(std::string_view name) {
     return HashBytes(Cat(::testing::UnitTest::GetInstance()->current_test_info()->name(), name));
@@ -58,17 +60,17 @@ TEST_P(ReapiSharedServerTest, TheGreaterFenceStays) {
   ASSERT_EQ(*server.Get(one, In()), std::nullopt);
   EXPECT_FALSE(*server.Has(one, In()));
   const std::string bytes("a\0b", 3);
-  EXPECT_TRUE(*server.Put(Of(one), bytes, 5, false, In()));
+  EXPECT_TRUE(*server.Put(Of(one), bytes, 5, Stream::kPuts, In()));
   EXPECT_TRUE(*server.Has(one, In()));
   EXPECT_EQ(**server.Get(one, In()), bytes);
-  EXPECT_FALSE(*server.Put(Of(one), "older", 4, false, In()));
+  EXPECT_FALSE(*server.Put(Of(one), "older", 4, Stream::kPuts, In()));
   EXPECT_EQ(**server.Get(one, In()), bytes);
-  EXPECT_TRUE(*server.Put(Of(one), "same", 5, false, In()));
-  EXPECT_TRUE(*server.Put(Of(one), "newer", 1'800'000'000'000'000, false, In()));
-  EXPECT_FALSE(*server.Put(Of(one), "one less", 1'799'999'999'999'999, false, In()));
+  EXPECT_TRUE(*server.Put(Of(one), "same", 5, Stream::kPuts, In()));
+  EXPECT_TRUE(*server.Put(Of(one), "newer", 1'800'000'000'000'000, Stream::kPuts, In()));
+  EXPECT_FALSE(*server.Put(Of(one), "one less", 1'799'999'999'999'999, Stream::kPuts, In()));
   EXPECT_EQ(**server.Get(one, In()), "newer");
   EXPECT_EQ(*server.Get(two, In()), std::nullopt);
-  EXPECT_TRUE(*server.Put(Of(two), "no fence", 0, true, In()));
+  EXPECT_TRUE(*server.Put(Of(two), "no fence", 0, std::nullopt, In()));
   ReapiSharedServer other(Options());
   EXPECT_EQ(**other.Get(two, In()), "no fence");
 }
@@ -83,7 +85,7 @@ TEST_P(ReapiSharedServerTest, RecordsOfAllSizes) {
     std::string record(size, '\0');
     for (char& c : record) c = static_cast<char>(random());
     const Digest address = Address(Cat(size));
-    const auto put = server.Put(Of(address), record, 1, false, In());
+    const auto put = server.Put(Of(address), record, 1, Stream::kPuts, In());
     ASSERT_TRUE(put.ok()) << size << " " << put.status();
     const auto got = server.Get(address, In());
     ASSERT_TRUE(got.ok()) << size << " " << got.status();
@@ -117,7 +119,7 @@ TEST(ReapiRealServerTest, AServerThatStopsOrIsGoneCostsTheDeadlines) {
       {.url = *ParseReapiUrl(Cat("reapi://127.0.0.1:", real->port(), "/uopd"))});
   const Digest one = HashBytes("one");
   const Announcement what{one, "kernel", HashBytes("env")};
-  ASSERT_TRUE(*server.Put(what, "record", 1, false, In()));
+  ASSERT_TRUE(*server.Put(what, "record", 1, Stream::kPuts, In()));
   real->Pause();
   for (int i = 0; i < 3; ++i) {
     const auto begin = steady_clock::now();

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "core/base/text.h"
+#include "tests/support/eventually.h"
 #include "tests/support/redis/redis_process.h"
 
 namespace uopd::cache {
@@ -47,7 +48,9 @@ class RedisSharedServerTest : public ::testing::TestWithParam<const char*> {
     EXPECT_TRUE(reply.ok()) << reply.status();
     return *std::move(reply);
   }
-  static Announcement Of(const Digest& address) { return {address, "kernel", HashBytes("env")}; }
+  static Announcement Of(const Digest& address) {
+    return {address, "kernel", HashBytes("env"), {}};
+  }
 
   const Digest one_ = HashBytes("one"), two_ = HashBytes("two");
   std::unique_ptr<test::RedisProcess> redis_;
@@ -57,13 +60,13 @@ TEST_P(RedisSharedServerTest, TheGreaterFenceStays) {
   RedisSharedServer server(Options());
   EXPECT_EQ(*server.Get(one_, In()), std::nullopt);
   const std::string bytes("a\0b", 3);
-  EXPECT_TRUE(*server.Put(Of(one_), bytes, 5, false, In()));
+  EXPECT_TRUE(*server.Put(Of(one_), bytes, 5, Stream::kPuts, In()));
   EXPECT_EQ(**server.Get(one_, In()), bytes);
-  EXPECT_FALSE(*server.Put(Of(one_), "older", 4, false, In()));
+  EXPECT_FALSE(*server.Put(Of(one_), "older", 4, Stream::kPuts, In()));
   EXPECT_EQ(**server.Get(one_, In()), bytes);
-  EXPECT_TRUE(*server.Put(Of(one_), "same", 5, false, In()));
-  EXPECT_TRUE(*server.Put(Of(one_), "newer", 1'800'000'000'000'000, false, In()));
-  EXPECT_FALSE(*server.Put(Of(one_), "one less", 1'799'999'999'999'999, false, In()));
+  EXPECT_TRUE(*server.Put(Of(one_), "same", 5, Stream::kPuts, In()));
+  EXPECT_TRUE(*server.Put(Of(one_), "newer", 1'800'000'000'000'000, Stream::kPuts, In()));
+  EXPECT_FALSE(*server.Put(Of(one_), "one less", 1'799'999'999'999'999, Stream::kPuts, In()));
   EXPECT_EQ(**server.Get(one_, In()), "newer");
   EXPECT_EQ(*server.Get(two_, In()), std::nullopt);
 }
@@ -157,13 +160,13 @@ TEST_P(RedisSharedServerTest, AListenerNeedNotWait) {
   RedisSharedServer server(Options());
   std::string cursor;
   const auto ask = [&] {
-    const auto heard = server.Listen(cursor, steady_clock::now());
+    const auto heard = server.Listen(Stream::kPuts, cursor, steady_clock::now());
     EXPECT_TRUE(heard.ok()) << heard.status();
     return heard.ok() ? heard->size() : 0;
   };
   EXPECT_EQ(ask(), 0u);
-  ASSERT_TRUE(*server.Put(Of(one_), "r", 1, false, In()));
-  ASSERT_TRUE(*server.Put(Of(two_), "r", 1, false, In()));
+  ASSERT_TRUE(*server.Put(Of(one_), "r", 1, Stream::kPuts, In()));
+  ASSERT_TRUE(*server.Put(Of(two_), "r", 1, Stream::kPuts, In()));
   EXPECT_EQ(ask(), 2u);
   EXPECT_EQ(ask(), 0u);
 }
@@ -240,25 +243,58 @@ TEST_P(RedisSharedServerTest, ManyThreadsGetOneLeaseEach) {
 TEST_P(RedisSharedServerTest, PutsAreAnnounced) {
   RedisSharedServer server(Options()), listener(Options());
   std::string cursor;
-  EXPECT_TRUE(listener.Listen(cursor, In(60))->empty());
-  EXPECT_TRUE(*server.Put(Of(one_), "r", 1, false, In()));
-  EXPECT_EQ(*listener.Listen(cursor, In()), std::vector<Announcement>{Of(one_)});
-  EXPECT_FALSE(*server.Put(Of(one_), "older", 0, false, In()));
+  EXPECT_TRUE(listener.Listen(Stream::kPuts, cursor, In(60))->empty());
+  EXPECT_TRUE(*server.Put(Of(one_), "r", 1, Stream::kPuts, In()));
+  EXPECT_EQ(*listener.Listen(Stream::kPuts, cursor, In()), std::vector<Announcement>{Of(one_)});
+  EXPECT_FALSE(*server.Put(Of(one_), "older", 0, Stream::kPuts, In()));
   EXPECT_FALSE(*server.Has(two_, In()));
   const std::array<Digest, 2> both = {one_, two_};
   EXPECT_FALSE(*server.HasAll(both, In()));
-  EXPECT_TRUE(*server.Put(Of(two_), "r", 0, true, In())) << "nobody hears of it";
+  EXPECT_TRUE(*server.Put(Of(two_), "r", 0, std::nullopt, In())) << "nobody hears of it";
   EXPECT_TRUE(*server.Has(two_, In()));
   EXPECT_TRUE(*server.HasAll(both, In()));
   EXPECT_TRUE(*server.HasAll({}, In()));
-  EXPECT_TRUE(*server.Put(Of(two_), "r", 1, false, In()));
-  EXPECT_EQ(*listener.Listen(cursor, In()), std::vector<Announcement>{Of(two_)});
-  std::thread later([&] { EXPECT_TRUE(*server.Put(Of(one_), "r", 2, false, In())); });
-  EXPECT_EQ(*listener.Listen(cursor, In()), std::vector<Announcement>{Of(one_)})
+  EXPECT_TRUE(*server.Put(Of(two_), "r", 1, Stream::kPuts, In()));
+  EXPECT_EQ(*listener.Listen(Stream::kPuts, cursor, In()), std::vector<Announcement>{Of(two_)});
+  std::thread later([&] { EXPECT_TRUE(*server.Put(Of(one_), "r", 2, Stream::kPuts, In())); });
+  EXPECT_EQ(*listener.Listen(Stream::kPuts, cursor, In()), std::vector<Announcement>{Of(one_)})
       << "while it waits";
   later.join();
   std::string late;
-  EXPECT_TRUE(listener.Listen(late, In(60))->empty()) << "an empty cursor is the end of the stream";
+  EXPECT_TRUE(listener.Listen(Stream::kPuts, late, In(60))->empty())
+      << "an empty cursor is the end of the stream";
+}
+
+TEST_P(RedisSharedServerTest, NoticesAreAStreamOfTheirOwnWithTheirRecords) {
+  RedisSharedServer server(Options()), listener(Options());
+  std::string puts, notices;
+  const auto heard = [&](std::string& cursor) {
+    // At once, whether there are any or not.
+    return *listener.Listen(Stream::kNotices, cursor, steady_clock::now());
+  };
+  EXPECT_TRUE(heard(notices).empty());
+  EXPECT_TRUE(listener.Listen(Stream::kPuts, puts, In(60))->empty());
+  const std::string record("bytes\0\xff", 7);
+  EXPECT_TRUE(*server.Put(Of(one_), record, 1, Stream::kNotices, In()));
+  EXPECT_EQ(**server.Get(one_, In()), record);
+  Announcement notice = Of(one_);
+  notice.record = record;
+  EXPECT_EQ(heard(notices), std::vector<Announcement>{notice});
+  EXPECT_TRUE(heard(notices).empty());
+  EXPECT_TRUE(listener.Listen(Stream::kPuts, puts, In(60))->empty());
+  for (int i = 0; i < 300; ++i) ASSERT_TRUE(*server.Put(Of(two_), "r", i, Stream::kNotices, In()));
+  EXPECT_EQ(heard(notices).size(), SharedServer::kMostAnnouncements);
+  EXPECT_EQ(heard(notices).size(), 300 - SharedServer::kMostAnnouncements);
+  EXPECT_TRUE(heard(notices).empty());
+  // Another server, whose clock is behind: all that it has is new.
+  ASSERT_TRUE(redis_->Restart().ok());
+  Raw({"XADD", "uopd:1:notices", "1000-0", "address", one_.view(), "store", "kernel", "environment",
+       HashBytes("env").view(), "record", record});
+  EXPECT_TRUE(test::Eventually([&] {
+    const auto some = listener.Listen(Stream::kNotices, notices, steady_clock::now());
+    return some.ok() && *some == std::vector<Announcement>{notice};
+  }));
+  EXPECT_TRUE(heard(notices).empty());
 }
 
 TEST_P(RedisSharedServerTest, AListenerHearsANewServerWhoseClockIsBehind) {
@@ -269,15 +305,15 @@ TEST_P(RedisSharedServerTest, AListenerHearsANewServerWhoseClockIsBehind) {
          "environment", what.environment.view()});
   };
   add("2000-9", Of(one_));
-  EXPECT_TRUE(listener.Listen(cursor, In(20))->empty());
+  EXPECT_TRUE(listener.Listen(Stream::kPuts, cursor, In(20))->empty());
   add("2000-10", Of(two_));
-  EXPECT_EQ(*listener.Listen(cursor, In()), std::vector<Announcement>{Of(two_)});
+  EXPECT_EQ(*listener.Listen(Stream::kPuts, cursor, In()), std::vector<Announcement>{Of(two_)});
   ASSERT_TRUE(redis_->Restart().ok());
-  EXPECT_FALSE(listener.Listen(cursor, In(20)).ok()) << "its connection ended";
+  EXPECT_FALSE(listener.Listen(Stream::kPuts, cursor, In(20)).ok()) << "its connection ended";
   add("1000-0", Of(one_));
-  EXPECT_EQ(*listener.Listen(cursor, In()), std::vector<Announcement>{Of(one_)});
+  EXPECT_EQ(*listener.Listen(Stream::kPuts, cursor, In()), std::vector<Announcement>{Of(one_)});
   add("1000-1", Of(two_));
-  EXPECT_EQ(*listener.Listen(cursor, In()), std::vector<Announcement>{Of(two_)});
+  EXPECT_EQ(*listener.Listen(Stream::kPuts, cursor, In()), std::vector<Announcement>{Of(two_)});
 }
 
 TEST_P(RedisSharedServerTest, ForeignKeysAreAnswersOfAnotherKind) {
@@ -286,16 +322,16 @@ TEST_P(RedisSharedServerTest, ForeignKeysAreAnswersOfAnotherKind) {
   Raw({"SET", Cat("uopd:1:{", one_.Hex(), "}:lease"), "text"});
   Raw({"SET", "uopd:1:puts", "text"});
   EXPECT_TRUE(absl::IsUnavailable(server.Get(one_, In()).status()));
-  EXPECT_TRUE(absl::IsUnavailable(server.Put(Of(one_), "r", 1, false, In()).status()));
+  EXPECT_TRUE(absl::IsUnavailable(server.Put(Of(one_), "r", 1, Stream::kPuts, In()).status()));
   EXPECT_TRUE(absl::IsUnavailable(server.TryLease(one_, "a", kLeaseUs, In()).status()));
   std::string cursor;
-  EXPECT_TRUE(absl::IsUnavailable(server.Listen(cursor, In(60)).status()));
-  EXPECT_TRUE(*server.Put(Of(two_), "r", 1, false, In()))
+  EXPECT_TRUE(absl::IsUnavailable(server.Listen(Stream::kPuts, cursor, In(60)).status()));
+  EXPECT_TRUE(*server.Put(Of(two_), "r", 1, Stream::kPuts, In()))
       << "the record is there, although nobody hears of it";
   EXPECT_EQ(**server.Get(two_, In()), "r");
   Raw({"DEL", "uopd:1:puts"});
   Raw({"XADD", "uopd:1:puts", "*", "address", "short"});
-  EXPECT_TRUE(server.Listen(cursor, In(60))->empty());
+  EXPECT_TRUE(server.Listen(Stream::kPuts, cursor, In(60))->empty());
 }
 
 TEST_P(RedisSharedServerTest, AServerThatStopsCostsTheDeadlines) {
