@@ -25,6 +25,7 @@ Cluster::Cluster(std::unique_ptr<SharedServer> server, ClusterOptions options)
     : options_(std::move(options)),
       spare_again_(options_.spare_again > 0 ? options_.spare_again
                                             : 48 + static_cast<int>(std::random_device()() % 48)),
+      begun_(options_.steady()),
       server_(std::make_shared<GuardedServer>(std::move(server), options_.breaker, options_.now,
                                               options_.on_change)) {
   if (options_.threads) sender_ = std::thread([this] { SendLoop(); });
@@ -346,8 +347,8 @@ void Cluster::StopListening() {
 void Cluster::ListenLoop() {
   std::string cursor;
   while (true) {
-    const Deadline notices = HearNotices();
-    if (const Deadline at = AskWanted(); at > SteadyNow()) {
+    const Deadline at = AskWanted(), notices = HearNotices();
+    if (at > SteadyNow()) {
       cursor.clear();
       MutexLock lock(mu_);
       lock.WaitUntil(changed_, std::min(at, notices),
@@ -405,12 +406,15 @@ void Cluster::TakeNotice(const Announcement& notice) {
 Deadline Cluster::HearNotices() {
   const Deadline now = options_.steady();
   if (now < notices_at_) return notices_at_;
+  if (!server_->told_daemons()) return now + kNoticesEvery;
+  if (!server_->pace().WaitsAtServer()) {
+    const Deadline calm = now - std::chrono::microseconds(server_->UnchangedUs());
+    const Deadline begin = std::max(calm, begun_) + Spread(kNoticesCalm);
+    if (now < begin) return notices_at_ = begin;
+  }
   const absl::StatusOr<std::vector<Announcement>> heard =
       server_->Listen(Stream::kNotices, notices_cursor_, now);
-  if (!heard.ok()) {
-    on_lost_();
-    return notices_at_ = options_.steady() + kNoticesEvery;
-  }
+  if (!heard.ok()) return notices_at_ = options_.steady() + kNoticesEvery;
   for (const Announcement& one : *heard) {
     ++stats_.announced;
     TakeNotice(one);

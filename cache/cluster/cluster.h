@@ -121,7 +121,8 @@ class Cluster {
   // The first call asks how many daemons there are.
   Deadline AskWanted() UOPD_EXCLUDES(mu_);
   // Asks for notices if that is due, and takes them. Returns when to ask again: after kNoticesEvery, in a large cluster four times
-  // as rarely as for other announcements, and later after many notices. Of the listening thread.
+  // as rarely as for other announcements, and later after many notices. Nothing is asked before the server has told how many daemons
+  // there are. Of the listening thread.
   Deadline HearNotices() UOPD_EXCLUDES(mu_);
   // The time at which AskWanted must be called, without a question. A lookup that finds nothing may make it sooner.
   Deadline AskAt() UOPD_EXCLUDES(mu_);
@@ -139,6 +140,9 @@ class Cluster {
   static constexpr int kSpareAtOnce = 512, kSpareQuiet = 128, kSlowCosts = 16, kHeardForOne = 32;
   static constexpr std::chrono::seconds kSpareEvery{10};
   static constexpr std::chrono::seconds kNoticesEvery{2};
+  // In a large cluster nobody asks for notices before the server has answered for so long (a quarter more or less), as it may have
+  // much to do.
+  static constexpr std::chrono::milliseconds kNoticesCalm{80'000};
   // A larger record is announced as any other one.
   static constexpr size_t kMostNoticeBytes = 4096;
   // So many notices are taken as they come, and then one in kNoticePause, or in a large cluster in Pace::Weight of these.
@@ -188,6 +192,7 @@ class Cluster {
 
   const ClusterOptions options_;
   const int spare_again_;
+  const Deadline begun_;
   const std::shared_ptr<GuardedServer> server_;
   ClusterStats stats_;
   std::function<void(std::shared_ptr<const Row>)> on_row_;

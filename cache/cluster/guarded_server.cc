@@ -116,4 +116,10 @@ void GuardedServer::NoteDaemons(int64_t daemons) {
   daemons_since_us_.store(now);
 }
 
+absl::StatusOr<std::vector<Announcement>> GuardedServer::Listen(Stream stream, std::string& cursor,
+                                                                Deadline deadline) {
+  if (stream == Stream::kPuts) return server_->Listen(stream, cursor, deadline);
+  return Run([&] { return server_->Listen(stream, cursor, deadline); });
+}
+
 }  // namespace uopd::cache

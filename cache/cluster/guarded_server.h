@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // GuardedServer: a shared server behind a circuit breaker.
 //
-// A call that the breaker does not let through is UNAVAILABLE at once. Listen goes through always: only the thread that
-// listens waits for it. Thread-safe, as the server behind it.
+// A call that the breaker does not let through is UNAVAILABLE at once. Listening for puts goes through always: only the thread
+// that listens waits for it. Thread-safe, as the server behind it.
 #pragma once
 
 #include <algorithm>
@@ -47,9 +47,7 @@ class GuardedServer final : public SharedServer {
   absl::StatusOr<bool> IsHeld(const Digest& address, Deadline deadline) override;
   absl::StatusOr<KeysAge> AskKeysAge(Deadline deadline) override;
   absl::StatusOr<std::vector<Announcement>> Listen(Stream stream, std::string& cursor,
-                                                   Deadline deadline) override {
-    return server_->Listen(stream, cursor, deadline);
-  }
+                                                   Deadline deadline) override;
 
  private:
   // OK: the call may go through, and Report must follow.

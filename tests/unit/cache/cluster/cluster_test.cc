@@ -345,6 +345,8 @@ TEST_F(ListenerTest, NoticesAreHeardByThoseThatDoNotListen) {
   put(other_, notice("before anybody follows", "crashed"));  // announced as any other record
   other_.Follow("jobs");
   cluster_.Follow("jobs");
+  EXPECT_EQ(cluster_.HearNotices(), now_ + Cluster::kNoticesEvery) << "nobody told of how many";
+  cluster_.AskWanted();
   EXPECT_EQ(cluster_.HearNotices(), now_ + std::chrono::milliseconds(2000) * 88 / 96);
   EXPECT_EQ(cluster_.Get(KeyOf(1)).outcome, GetOutcome::kMiss);
   PutAndHear(1, Cluster::kSpareAtOnce + 2);
@@ -374,7 +376,9 @@ TEST_F(ListenerTest, NoticesAreHeardByThoseThatDoNotListen) {
 }
 
 TEST_F(ListenerTest, NoticesAreCheckedAndTooManyOfThemWait) {
+  const Deadline begin = now_;
   cluster_.Follow("jobs");
+  cluster_.AskWanted();
   cluster_.HearNotices();
   const Row row = MakeRow({"quarantine", "job", "jobs"}, "crashed", 1, 1, 0);
   const Announcement what{cache::KeyOf(row).address(), "quarantine", HashBytes("jobs"),
@@ -399,10 +403,13 @@ TEST_F(ListenerTest, NoticesAreCheckedAndTooManyOfThemWait) {
   state_->daemons = 50'000;
   ASSERT_TRUE(cluster_.server()->AskKeysAge(now_).ok());
   now_ = next;
-  EXPECT_EQ(cluster_.HearNotices(), now_ + 25 * 256 * Cluster::kNoticePause)
-      << "each of 50,000 daemons takes few";
+  const Deadline calm = begin + Cluster::kNoticesCalm * 88 / 96;
+  EXPECT_EQ(cluster_.HearNotices(), calm) << "of 50,000 daemons that began together";
+  now_ = calm;
+  const auto pause = (25 * 256 - Cluster::kNoticesAtOnce) * Cluster::kNoticePause;
+  EXPECT_EQ(cluster_.HearNotices(), now_ + pause) << "each of 50,000 daemons takes few";
   state_->SetAway(true);
-  now_ += 25 * 256 * Cluster::kNoticePause;
+  now_ += pause;
   EXPECT_EQ(cluster_.HearNotices(), now_ + Cluster::kNoticesEvery);
 }
 
