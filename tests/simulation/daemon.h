@@ -27,8 +27,7 @@ struct DaemonOptions {
   double compile_s = 1, search_s = 20;  // means of exponential times
   double restart_s = 30;                // mean, after a crash
   int64_t lease_us = 10 * kSecond;
-  double bad_share =
-      0.001;  // of the kernels: a candidate crashes its worker, and every daemon is told
+  double bad_share = 0.0003;  // of the kernels: one crashes a worker, of which every daemon is told
   cache::SearchGate gate;
   cache::ClusterOptions cluster;  // keys and budgets
   cache::RefillOptions refill;
