@@ -21,10 +21,10 @@
 
 namespace uopd::cache {
 
-// Where records are announced.
+// Where a record is announced.
 enum class Stream {
   kPuts,  // what a daemon may have a use for
-  kNotices,  // what every daemon takes, as the jobs that crash workers: few, small, and with the record itself
+  kNotices,  // what every daemon takes, as a job that crashes workers; the announcement holds the record
 };
 
 // A record was put: what daemons need to know whether they want it.
@@ -83,8 +83,8 @@ class SharedServer {
   virtual absl::StatusOr<KeysAge> AskKeysAge(Deadline deadline) = 0;
 
   // The announcements behind the place `cursor` of the stream, which moves on; at least one and at most kMostAnnouncements, or
-  // none when the deadline comes or up to a second later; of notices there are none at once. An empty cursor is the end: what is
-  // announced from now on. Announcements that the server dropped are missing.
+  // none when the deadline comes or up to a second later. A question for notices does not wait for one. An empty cursor is the
+  // end: what is announced from now on. Announcements that the server dropped are missing.
   static constexpr size_t kMostAnnouncements = 256;
   virtual absl::StatusOr<std::vector<Announcement>> Listen(Stream stream, std::string& cursor,
                                                            Deadline deadline) = 0;

@@ -56,15 +56,14 @@ class RedisSharedServer final : public SharedServer {
                                       const std::vector<std::string_view>& args, Deadline deadline);
   // "{hex}:part" behind the prefix.
   std::string KeyOf(const Digest& address, std::string_view part) const;
-
-  const RedisSharedOptions options_;
   const std::string& NameOf(Stream stream) const {
     return stream == Stream::kPuts ? puts_ : notices_;
   }
-  // The announcements behind the cursor; none, if there are none by the deadline.
+  // The reply to the question for what is behind the cursor, which waits at the server until the deadline.
   absl::StatusOr<RespValue> Read(const std::string& stream, const std::string& cursor,
                                  Deadline deadline, Deadline last);
 
+  const RedisSharedOptions options_;
   const std::string puts_, notices_;  // names of the streams
   const std::string number_;          // of this daemon, where they are counted
   const Script try_lease_{kTryLeaseScript}, renew_{kRenewScript}, release_{kReleaseScript},
