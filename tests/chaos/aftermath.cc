@@ -21,6 +21,7 @@ namespace {
 // Seconds for which work may continue after its clients have left. The first is what the daemon
 // promises; the second is the limit on a loaded machine.
 constexpr double kInFlightLimit = 0.1, kInFlightHard = 5;
+constexpr int kBusyMs = 10'000;  // for which a check waits for another process that has the file
 // Pools keep some of the descriptors that they opened.
 constexpr int kMoreDescriptors = 24;
 constexpr double kBeyondDrain = 2;
@@ -57,7 +58,9 @@ void CheckServes(World& world, const std::string& address) {
 void CheckDatabase(Report& report, const std::string& file) {
   sqlite3* db = nullptr;
   std::string answer = "cannot be opened";
-  if (sqlite3_open_v2(file.c_str(), &db, SQLITE_OPEN_READONLY, nullptr) == SQLITE_OK) {
+  // With the right to write, as a daemon opens it: what a kill in the middle of a commit left in the journal is taken back first.
+  if (sqlite3_open_v2(file.c_str(), &db, SQLITE_OPEN_READWRITE, nullptr) == SQLITE_OK &&
+      sqlite3_busy_timeout(db, kBusyMs) == SQLITE_OK) {
     sqlite3_stmt* check = nullptr;
     if (sqlite3_prepare_v2(db, "PRAGMA integrity_check", -1, &check, nullptr) == SQLITE_OK &&
         sqlite3_step(check) == SQLITE_ROW) {
