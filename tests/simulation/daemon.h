@@ -17,7 +17,7 @@
 #include "cache/cluster/search_gate.h"
 #include "cache/lease_round.h"
 #include "cache/store.h"
-#include "tests/simulation/server_link.h"
+#include "tests/simulation/server/server_link.h"
 #include "tests/simulation/sim_disk.h"
 
 namespace uopd::sim {

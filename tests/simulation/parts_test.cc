@@ -8,9 +8,9 @@
 
 #include "tests/simulation/event_queue.h"
 #include "tests/simulation/histogram.h"
-#include "tests/simulation/network.h"
 #include "tests/simulation/random.h"
-#include "tests/simulation/server_load.h"
+#include "tests/simulation/server/network.h"
+#include "tests/simulation/server/server_load.h"
 
 namespace uopd::sim {
 namespace {

@@ -1,6 +1,6 @@
 # uopd_cluster_sim: a cluster of daemons in simulated time, with the real code of leases and of the shared tier.
 if(TARGET uopd_cache)
-  file(GLOB sim_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/simulation/*.cc)
+  file(GLOB_RECURSE sim_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/simulation/*.cc)
   set(sim_tests ${sim_sources})
   list(FILTER sim_sources EXCLUDE REGEX "(_test|/main)[.]cc$")
   list(FILTER sim_tests INCLUDE REGEX "_test[.]cc$")

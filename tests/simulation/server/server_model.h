@@ -14,8 +14,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "cache/cluster/shared_server.h"
-#include "tests/simulation/announcement_log.h"
 #include "tests/simulation/random.h"
+#include "tests/simulation/server/announcement_log.h"
 
 namespace uopd::sim {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tests/simulation/server_model.h"
+#include "tests/simulation/server/server_model.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tests/simulation/shared_tier.h"
+#include "tests/simulation/server/shared_tier.h"
 
 #include <algorithm>
 

@@ -7,7 +7,7 @@
 // Puts are not listened for here: the daemon waits for them with events.
 #pragma once
 #include "cache/cluster/shared_server.h"
-#include "tests/simulation/shared_tier.h"
+#include "tests/simulation/server/shared_tier.h"
 
 namespace uopd::sim {
 

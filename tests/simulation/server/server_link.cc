@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tests/simulation/server_link.h"
+#include "tests/simulation/server/server_link.h"
 
 #include <algorithm>
 

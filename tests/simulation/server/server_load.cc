@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tests/simulation/server_load.h"
+#include "tests/simulation/server/server_load.h"
 
 #include <algorithm>
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "tests/simulation/key_table.h"
-#include "tests/simulation/network.h"
-#include "tests/simulation/server_load.h"
-#include "tests/simulation/server_model.h"
+#include "tests/simulation/server/network.h"
+#include "tests/simulation/server/server_load.h"
+#include "tests/simulation/server/server_model.h"
 #include "tests/simulation/stats.h"
 
 namespace uopd::sim {
