@@ -171,7 +171,7 @@ Deadline Cluster::AskWanted() {
     due = wanted_.TakeDue(options_.steady());
   }
   for (const Digest& address : due) {
-    const bool taken = Take(address, SendDeadline());
+    const bool taken = Take(Fetch(address, SendDeadline()));
     const MutexLock lock(mu_);
     if (taken) wanted_.Remove(address);
     if (stop_listening_) break;
@@ -366,10 +366,6 @@ void Cluster::ListenLoop() {
   }
 }
 
-bool Cluster::Take(const Digest& address, Deadline deadline) {
-  return Take(Fetch(address, deadline));
-}
-
 bool Cluster::Take(const Found& found) {
   if (found.outcome != GetOutcome::kHit) return false;
   on_row_(found.row);
@@ -390,17 +386,25 @@ std::chrono::milliseconds Cluster::Gather() const {
   return gather == kGather ? gather : Spread(gather);
 }
 
-void Cluster::TakeNotice(const Announcement& notice) {
-  {
-    const MutexLock lock(mu_);
-    if (sent_.erase(notice.address) > 0) return;
-    if (!followed_.contains(notice.environment)) {
+bool Cluster::HearOne(const Announcement& one) {
+  ++stats_.announced;
+  switch (UseOf(one)) {
+    case Use::kOwn:
+      return false;
+    case Use::kUnused:
       metrics::ClusterAnnouncements({"unused"}).Increment();
-      return;
-    }
+      return true;
+    case Use::kSpared:
+      ++stats_.spared;
+      metrics::ClusterAnnouncements({"spared"}).Increment();
+      return true;
+    case Use::kFetch:
+      break;
   }
-  const bool taken = Take(Check(notice.record, notice.address));
+  const bool taken = Take(one.record.empty() ? Fetch(one.address, SendDeadline())
+                                             : Check(one.record, one.address));
   metrics::ClusterAnnouncements({taken ? "taken" : "not_taken"}).Increment();
+  return false;
 }
 
 Deadline Cluster::HearNotices() {
@@ -415,10 +419,7 @@ Deadline Cluster::HearNotices() {
   const absl::StatusOr<std::vector<Announcement>> heard =
       server_->Listen(Stream::kNotices, notices_cursor_, now);
   if (!heard.ok()) return notices_at_ = options_.steady() + kNoticesEvery;
-  for (const Announcement& one : *heard) {
-    ++stats_.announced;
-    TakeNotice(one);
-  }
+  for (const Announcement& one : *heard) HearOne(one);
   const Deadline then = options_.steady();
   const Pace pace = server_->pace();
   const bool more = heard->size() >= SharedServer::kMostAnnouncements;
@@ -429,27 +430,8 @@ Deadline Cluster::HearNotices() {
 }
 
 Deadline Cluster::Hear(const std::vector<Announcement>& announced) {
-  int64_t heard = 0;  // and not fetched
-  for (const Announcement& one : announced) {
-    ++stats_.announced;
-    switch (UseOf(one)) {
-      case Use::kOwn:
-        continue;
-      case Use::kUnused:
-        metrics::ClusterAnnouncements({"unused"}).Increment();
-        ++heard;
-        continue;
-      case Use::kSpared:
-        ++stats_.spared;
-        metrics::ClusterAnnouncements({"spared"}).Increment();
-        ++heard;
-        continue;
-      case Use::kFetch:
-        break;
-    }
-    const bool taken = Take(one.address, SendDeadline());
-    metrics::ClusterAnnouncements({taken ? "taken" : "not_taken"}).Increment();
-  }
+  int64_t heard = 0;  // in vain
+  for (const Announcement& one : announced) heard += HearOne(one) ? 1 : 0;
   const Deadline now = options_.steady();
   const Pace pace = server_->pace();
   const MutexLock lock(mu_);

@@ -120,9 +120,9 @@ class Cluster {
   // due. Returns when it must do so again; not after now: it must listen. What was announced until then is not heard.
   // The first call asks how many daemons there are.
   Deadline AskWanted() UOPD_EXCLUDES(mu_);
-  // Asks for notices if that is due, and takes them. Returns when to ask again: after kNoticesEvery, in a large cluster four times
-  // as rarely as for other announcements, and later after many notices. Nothing is asked before the server has told how many daemons
-  // there are. Of the listening thread.
+  // Asks for notices if that is due, and takes them. Returns when to ask again: after kNoticesEvery, and later after many notices.
+  // A large cluster asks four times as rarely as for other announcements. Nothing is asked before the server has told how many
+  // daemons there are. Called by the listening thread.
   Deadline HearNotices() UOPD_EXCLUDES(mu_);
   // The time at which AskWanted must be called, without a question. A lookup that finds nothing may make it sooner.
   Deadline AskAt() UOPD_EXCLUDES(mu_);
@@ -140,12 +140,13 @@ class Cluster {
   static constexpr int kSpareAtOnce = 512, kSpareQuiet = 128, kSlowCosts = 16, kHeardForOne = 32;
   static constexpr std::chrono::seconds kSpareEvery{10};
   static constexpr std::chrono::seconds kNoticesEvery{2};
-  // In a large cluster nobody asks for notices before the server has answered for so long (a quarter more or less), as it may have
-  // much to do.
+  // In a large cluster nobody asks for notices before the server has answered for so long (a quarter more or less): until then
+  // it may be overloaded.
   static constexpr std::chrono::milliseconds kNoticesCalm{80'000};
   // A larger record is announced as any other one.
   static constexpr size_t kMostNoticeBytes = 4096;
-  // So many notices are taken as they come, and then one in kNoticePause, or in a large cluster in Pace::Weight of these.
+  // So many notices are taken as they come, and then one in each kNoticePause. In a large cluster each counts as several
+  // (Pace::Weight).
   static constexpr int kNoticesAtOnce = 1024;
   static constexpr std::chrono::milliseconds kNoticePause{10};
   // One question of the listener lasts so long (ListenWait); after one that fails it waits, so that a server that is gone does not
@@ -185,10 +186,10 @@ class Cluster {
   // A pause of that length, a quarter more or less, so that not all daemons ask together.
   std::chrono::milliseconds Spread(std::chrono::milliseconds pause) const;
   void UseSpare(int64_t tokens, Deadline now) UOPD_REQUIRES(mu_);
-  // Fetches the record and gives it to on_row_; false: it is not to be had.
-  bool Take(const Digest& address, Deadline deadline) UOPD_EXCLUDES(mu_);
+  // Gives what was found to on_row_; false: nothing was.
   bool Take(const Found& found);
-  void TakeNotice(const Announcement& notice) UOPD_EXCLUDES(mu_);
+  // Takes the record of an announcement if this daemon has a use for it. True: it was heard in vain.
+  bool HearOne(const Announcement& one) UOPD_EXCLUDES(mu_);
 
   const ClusterOptions options_;
   const int spare_again_;

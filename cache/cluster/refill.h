@@ -48,8 +48,8 @@ class Refill {
 
   // One look at the server, and a pass if it lost its keys. Returns the pause until the next one, which the thread makes:
   // twice the one before while all is well or another daemon fills the server, up to kMostPauses * look; otherwise the least.
-  // While others fill it, the pause is half as long to half as long again, at random: all daemons saw it come back at the same
-  // moment, and of those that look together all but kSlots look in vain.
+  // While others fill it, the pause is a random one between a half and one and a half of that. All daemons saw the server come
+  // back at the same moment; if their next looks came together too, all but kSlots of them would look in vain.
   std::chrono::milliseconds Look() UOPD_EXCLUDES(mu_);
   static constexpr int kMostPauses = 8;
   // `look`, or longer in a large cluster (Pace::Gather): a server that comes back must not meet all daemons at once.

@@ -13,7 +13,7 @@ namespace uopd::cache {
 class KeptLease {
  public:
   // `strict`: a lease that could not be renewed for its whole time to live is lost; otherwise only one that is known to be
-  // lost. So a strict one is renewed more often: whoever loses the server has nearly the whole time left to end what it does.
+  // lost. A strict lease is renewed more often, so that an owner who loses the server still has nearly the whole time to live.
   KeptLease(const Digest& address, int64_t token, int64_t ttl_us, bool strict, Deadline now);
 
   // When the next renewal is due: a third of the time to live after the one before, or a tenth of a strict lease.

@@ -21,7 +21,6 @@ class AnnouncementLog {
     entries_.pop_front();
     ++first_;
   }
-  cache::Announcement& back() { return entries_.back(); }
   uint64_t end() const { return first_ + entries_.size(); }
   // How many announcements there are from `cursor` on.
   size_t CountFrom(uint64_t cursor) const {

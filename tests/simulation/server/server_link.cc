@@ -101,8 +101,9 @@ absl::StatusOr<bool> ServerLink::Put(const cache::Announcement& what, std::strin
     if (*stream == cache::Stream::kPuts) {
       tier_.Announce(what, at_us - wall);
     } else {
-      tier_.model().notices().Add(what);
-      tier_.model().notices().back().record = record;
+      cache::Announcement notice = what;
+      notice.record = record;
+      tier_.model().notices().Add(notice);
     }
     return true;
   }).IgnoreError();
