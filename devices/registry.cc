@@ -30,7 +30,7 @@ absl::StatusOr<std::shared_ptr<Device>> OpenCpu(int index, const RegistryOptions
   cpu.threads = options.cpu_threads;
   cpu.spin = std::chrono::microseconds(options.cpu_spin_us);
   cpu.memory.limit_bytes = options.memory_limit_bytes;
-  cpu.memory.poison = options.poison;
+  cpu.memory.pattern = options.memory_pattern;
   cpu.background = BackgroundOf(options);
   return cpu::CpuDevice::Open(cpu);
 }
@@ -39,7 +39,7 @@ absl::StatusOr<std::shared_ptr<Device>> OpenNull(int index, const RegistryOption
   null::NullOptions null;
   null.index = index;
   null.memory.limit_bytes = options.memory_limit_bytes;
-  null.memory.poison = options.poison;
+  null.memory.pattern = options.memory_pattern;
   null.background = BackgroundOf(options);
   return null::NullDevice::Open(null);
 }
@@ -53,7 +53,7 @@ absl::StatusOr<std::shared_ptr<Device>> OpenInterp(int index, const RegistryOpti
                  : index % 4 == 0 ? interp::NvidiaShape()
                                   : interp::HopperShape();
   interp.memory.limit_bytes = options.memory_limit_bytes;
-  interp.memory.poison = options.poison;
+  interp.memory.pattern = options.memory_pattern;
   interp.background = BackgroundOf(options);
   return interp::InterpDevice::Open(interp);
 }
@@ -62,7 +62,7 @@ absl::StatusOr<std::shared_ptr<Device>> OpenOpenCl(int index, const RegistryOpti
   opencl::OpenClOptions cl;
   cl.index = index;
   cl.memory.limit_bytes = options.memory_limit_bytes;
-  cl.memory.poison = options.poison;
+  cl.memory.pattern = options.memory_pattern;
   cl.delay = std::chrono::microseconds(std::max(0, options.force_async_us));
   return opencl::OpenClDevice::Open(cl);
 }
@@ -71,7 +71,7 @@ cuda::CudaOptions CudaOptionsOf(int index, const RegistryOptions& options) {
   cuda::CudaOptions cuda;
   cuda.index = index;
   cuda.memory_limit_bytes = options.memory_limit_bytes;
-  cuda.poison = options.poison;
+  cuda.pattern = options.memory_pattern;
   cuda.ptx = options.cuda_ptx;
   cuda.specific = options.cuda_specific;
   cuda.graphs = options.cuda_graphs;
@@ -91,7 +91,7 @@ hip::HipOptions HipOptionsOf(int index, const RegistryOptions& options) {
   hip::HipOptions hip;
   hip.index = index;
   hip.memory_limit_bytes = options.memory_limit_bytes;
-  hip.poison = options.poison;
+  hip.pattern = options.memory_pattern;
   hip.graphs = options.hip_graphs;
   hip.hiprtc = options.hip_rtc;
   return hip;

@@ -52,12 +52,12 @@ struct RegistryOptions {
   // before. This finds code that relies on work being done when a call returns. Below 0: the devices
   // run inline.
   int force_async_us = -1;
-  bool poison = false;         // fill new buffers with a pattern, to find reads of fresh memory
-  bool cuda_ptx = false;       // CUDA devices take PTX, even if libnvrtc is there
-  bool cuda_specific = false;  // those of capability 9.0 take code for sm_90a
-  bool cuda_graphs = true;     // CUDA devices replay recorded sequences as graphs
-  bool hip_graphs = false;     // and AMD devices
-  bool hip_rtc = false;        // AMD devices take HIP C++, through libhiprtc
+  MemoryPattern memory_pattern;  // what new buffers hold, to find reads of fresh memory
+  bool cuda_ptx = false;         // CUDA devices take PTX, even if libnvrtc is there
+  bool cuda_specific = false;    // those of capability 9.0 take code for sm_90a
+  bool cuda_graphs = true;       // CUDA devices replay recorded sequences as graphs
+  bool hip_graphs = false;       // and AMD devices
+  bool hip_rtc = false;          // AMD devices take HIP C++, through libhiprtc
   // The time after a failure to open, or after a loss, before the device is tried again.
   std::chrono::milliseconds retry{10'000};
   // The function that opens a device. Null: the driver of that name opens it.

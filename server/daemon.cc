@@ -73,6 +73,8 @@ absl::StatusOr<std::unique_ptr<devices::Registry>> OpenDevices(const Config& con
   options.hip_rtc = config.device_hip_rtc();
   options.force_async_us = static_cast<int>(config.device_force_async_us());
   options.memory_limit_bytes = static_cast<size_t>(config.limits_total_bytes());
+  if (const int64_t pattern = config.device_memory_pattern(); pattern >= 0)
+    options.memory_pattern = devices::PatternOf(static_cast<std::byte>(pattern));
   return devices::Registry::Create(std::move(options));
 }
 

@@ -10,7 +10,7 @@
 namespace uopd::schedule {
 namespace {
 
-constexpr uint64_t kFormat = 2;
+constexpr uint64_t kFormat = 3;
 
 class Decoder {
  public:
@@ -73,7 +73,7 @@ class Decoder {
 
   bool ReadItem(Item& item, const Schedule& s) {
     uint64_t kind;
-    if (!r_.Varint(kind) || kind > Item::kCopy) return false;
+    if (!r_.Varint(kind) || kind > Item::kClear) return false;
     item.kind = static_cast<Item::Kind>(kind);
     if (!r_.String(item.device) || !r_.String(item.graph)) return false;
     auto buffer = [&](BufferRef& b) {
@@ -85,6 +85,9 @@ class Decoder {
     };
     if (!List(item.buffers, buffer)) return false;
     if (item.kind == Item::kKernel) return !item.buffers.empty();
+    if (item.kind == Item::kClear) {
+      return item.buffers.size() == 1 && item.buffers[0].kind == BufferRef::kTemporary;
+    }
     if (item.buffers.size() != 2 || !Size(item.from)) return false;
     auto bytes = [&](const BufferRef& b) {
       const auto i = static_cast<size_t>(b.index);

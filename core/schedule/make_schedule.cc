@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "core/base/telemetry/log.h"
-#include "core/ir/analysis/polynomial.h"
 #include "core/ir/graph.h"
 #include "core/ir/verify/spec.h"
 #include "core/rewrite/rewrite_trace.h"
@@ -196,9 +195,18 @@ class Builder {
     }
     std::vector<const Kernel*> kernel_of(fusion.roots.size(), nullptr);
     for (const Kernel& k : kernels) kernel_of[k.root] = &k;
+    const std::vector<bool> gaps = CopiedWithGaps(fusion);
     out.items.reserve(ordering.roots.size());
     for (uint32_t r : ordering.roots) {
       const Root& root = fusion.roots[r];
+      for (const Output& o : root.outputs) {
+        const auto storage = static_cast<size_t>(o.storage);
+        if (!gaps[storage]) continue;
+        out.items.push_back({Item::kClear,
+                             fusion.devices[static_cast<size_t>(root.device)],
+                             "",
+                             {RefOf(fusion, o.storage)}});
+      }
       Item item;
       item.device = fusion.devices[static_cast<size_t>(root.device)];
       if (root.is_copy) {
@@ -221,6 +229,19 @@ class Builder {
       out.items.push_back(std::move(item));
     }
     PlanMemory(out);
+    return out;
+  }
+
+  // The temporaries, by storage, that a copy reads and whose values have a variable size. A copy takes
+  // all bytes, also the gaps that a run of a smaller size leaves in them.
+  std::vector<bool> CopiedWithGaps(const Fusion& fusion) {
+    std::vector<bool> out(fusion.storages.size(), false);
+    for (const Root& root : fusion.roots) {
+      if (!root.is_copy) continue;
+      const auto from = static_cast<size_t>(CopySource(fusion, root).storage);
+      const Storage& s = fusion.storages[from];
+      out[from] = s.kind == Storage::kTemporary && !ir::StaticDims(*s.shape);
+    }
     return out;
   }
 
@@ -248,10 +269,11 @@ class Builder {
     Slot* slot = SlotOf(out, fusion, o.storage);
     if (slot == nullptr) return;
     slot->written = true;
-    // A STORE of a part keeps the rest of the old contents. So does a STORE of variable size whose
-    // largest size is that of the slot.
+    // A STORE of a part keeps the rest of the old contents. So does a STORE of a value of variable
+    // size: the slot's memory has the largest size, and a run of a smaller one leaves gaps.
     const Storage& s = fusion.storages[static_cast<size_t>(o.storage)];
-    slot->read |= !ir::SameProduct(ctx_, *s.shape, *ctx_.ShapeOf(o.node.src(1)));
+    const auto dims = ir::StaticDims(*ctx_.ShapeOf(o.node.src(1)));
+    slot->read |= !dims || ir::Product(*dims) != s.elements;
   }
 
   UOpContext& ctx_;

@@ -40,9 +40,10 @@ struct BufferRef {
 };
 
 // One step of the schedule. A kernel runs `graph` on `device`. A copy fills buffers[0] with bytes
-// of buffers[1], which may be on another device.
+// of buffers[1], which may be on another device. A clear fills buffers[0], a temporary, with zeroes:
+// the next item writes it in part, and a copy takes all of it.
 struct Item {
-  enum Kind : uint8_t { kKernel, kCopy };
+  enum Kind : uint8_t { kKernel, kCopy, kClear };
   Kind kind = kKernel;
   std::string device;
   std::string graph;               // kernels: ir::Encode of the kernel SINK
@@ -64,7 +65,8 @@ struct Slot {
   std::vector<int64_t> dims;  // largest value of each dimension
   int64_t bytes = 0;
   bool used = false;
-  bool read = false;     // some kernel depends on the contents before the run
+  // Some kernel depends on the contents before the run, or the run may leave bytes as they were.
+  bool read = false;
   bool written = false;  // some kernel or copy writes it
   std::string device;
 };
@@ -138,7 +140,7 @@ struct Options {
 
 // Part of the environment key of cached schedules. Raise it with every change of what MakeSchedule
 // returns.
-inline constexpr int kScheduleVersion = 18;
+inline constexpr int kScheduleVersion = 19;
 
 // REQUIRES: sink passed ir::Verify(..., Level::kTensor). INVALID_ARGUMENT if values on different
 // devices meet without a COPY or MULTI; RESOURCE_EXHAUSTED: see forward_states.h; CANCELLED or

@@ -72,10 +72,10 @@ class Runner {
     auto name = [](const schedule::BufferRef& b) {
       return Cat(b.kind == schedule::BufferRef::kArgument ? "slot" : "temp", b.index);
     };
+    constexpr const char* kKinds[] = {"kernel", "copy", "clear"};  // by Item::Kind
     for (size_t i = 0; i < s.items.size(); ++i) {
       const schedule::Item& item = s.items[i];
-      Append(out, "; ", item.kind == schedule::Item::kKernel ? "kernel " : "copy ", i, " on ",
-             item.device, ":");
+      Append(out, "; ", kKinds[item.kind], " ", i, " on ", item.device, ":");
       for (const schedule::BufferRef& b : item.buffers) Append(out, " ", name(b));
       out += '\n';
       if (item.kind != schedule::Item::kKernel) continue;

@@ -4,15 +4,24 @@
 //
 // A buffer keeps its device open. The object is immutable and so thread-safe. Its contents are not
 // protected: only streams and semaphores order the accesses to them. Fresh memory is not cleared:
-// it holds whatever its last owner left, or a poison pattern.
+// it holds whatever its last owner left, or a pattern.
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 namespace uopd::devices {
 
 class Device;
+
+// What a buffer holds when it is made: the byte that the function returns, everywhere. Null: nothing that
+// can be relied on. If the results of two runs with different patterns differ, somebody has read what
+// nobody wrote (docs/testing.md, "Memory of others"). Any thread may call the function.
+using MemoryPattern = std::function<std::byte()>;
+inline MemoryPattern PatternOf(std::byte value) {
+  return [value] { return value; };
+}
 
 enum class MemoryKind : uint8_t {
   kDevice,       // fastest for kernels

@@ -56,6 +56,15 @@ void MemoryPool::Count(const Block& block) {
 }
 
 absl::StatusOr<MemoryPool::Block> MemoryPool::Allocate(size_t bytes) {
+  UOPD_ASSIGN(const Block block, Take(bytes));
+  if (!options_.pattern) return block;
+  absl::Status filled = raw_->Fill(block.data, block.bytes, options_.pattern());
+  if (filled.ok()) return block;
+  Free(block);
+  return filled;
+}
+
+absl::StatusOr<MemoryPool::Block> MemoryPool::Take(size_t bytes) {
   const auto exhausted = [&](const std::string& why) {
     return absl::ResourceExhaustedError(
         absl::StrCat("An allocation of ", bytes, " bytes fails: ", why, "."));

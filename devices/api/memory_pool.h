@@ -29,6 +29,8 @@ class RawMemory {
   virtual ~RawMemory() = default;
   virtual void* Allocate(size_t bytes) = 0;  // null when no memory is left
   virtual void Free(void* data, size_t bytes) = 0;
+  // Sets every byte of a block, and waits until that is done.
+  virtual absl::Status Fill(void* data, size_t bytes, std::byte value) = 0;
 };
 
 class MemoryPool {
@@ -36,6 +38,7 @@ class MemoryPool {
   struct Options {
     size_t limit_bytes = 0;
     size_t keep_bytes = 0;
+    MemoryPattern pattern;
   };
   struct Block {
     void* data = nullptr;
@@ -47,6 +50,7 @@ class MemoryPool {
   MemoryPool(const MemoryPool&) = delete;
   MemoryPool& operator=(const MemoryPool&) = delete;
 
+  // RESOURCE_EXHAUSTED: the size is above the limit, or no memory is left. An error of RawMemory::Fill.
   absl::StatusOr<Block> Allocate(size_t bytes) UOPD_EXCLUDES(mu_);
   void Free(Block block) UOPD_EXCLUDES(mu_);
   void Trim() UOPD_EXCLUDES(mu_);  // gives all kept blocks back to the raw memory
@@ -56,6 +60,8 @@ class MemoryPool {
 
  private:
   using Kept = std::list<Block>;  // newest first
+
+  absl::StatusOr<Block> Take(size_t bytes) UOPD_EXCLUDES(mu_);
 
   Block TakeKept(Kept::iterator it) UOPD_REQUIRES(mu_);
   // Moves the oldest kept blocks to `out` until at most `keep` bytes are kept.

@@ -57,7 +57,7 @@ absl::StatusOr<std::shared_ptr<CudaDevice>> CudaDevice::Open(const CudaOptions& 
     compiler = std::make_shared<PtxCompiler>(*driver, context);
   }
   const GpuDevice::Options shared{.memory_limit_bytes = options.memory_limit_bytes,
-                                  .poison = options.poison,
+                                  .pattern = options.pattern,
                                   .graphs = options.graphs,
                                   .stop_grace = options.stop_grace};
   const size_t limit = LimitOf(shared, facts.total_bytes);

@@ -17,7 +17,7 @@ namespace uopd::devices::cuda {
 struct CudaOptions {
   int index = 0;                  // n of "CUDA:n"
   size_t memory_limit_bytes = 0;  // 0: nine tenths of the device's memory
-  bool poison = false;
+  MemoryPattern pattern;
   bool ptx = false;                              // take PTX, even if libnvrtc is there
   bool specific = false;                         // of capability 9.0: code for sm_90a
   bool graphs = true;                            // recorded sequences are CUDA graphs

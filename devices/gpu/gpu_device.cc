@@ -18,7 +18,7 @@ GpuHeap::Options HeapOptions(size_t limit_bytes, const GpuDevice::Options& optio
   GpuHeap::Options out;
   out.limit_bytes = limit_bytes;
   out.keep_bytes = limit_bytes / 2;  // other processes want memory too
-  out.poison = options.poison;
+  out.pattern = options.pattern;
   return out;
 }
 

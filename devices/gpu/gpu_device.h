@@ -18,7 +18,7 @@ class GpuDevice : public Device {
  public:
   struct Options {
     size_t memory_limit_bytes = 0;  // 0: nine tenths of the device's memory
-    bool poison = false;
+    MemoryPattern pattern;
     bool graphs = true;                            // recorded sequences are graphs of the driver
     std::chrono::milliseconds stop_grace{10'000};  // for a kernel that was told to stop
   };

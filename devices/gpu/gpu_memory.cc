@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <cstdint>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -34,9 +35,27 @@ class ChipMemory final : public RawMemory {
         context_->api().MemFree(static_cast<GpuPointer>(reinterpret_cast<uintptr_t>(data)));
     context_->Check(outcome).IgnoreError();
   }
+  absl::Status Fill(void* data, size_t bytes, std::byte value) override {
+    MutexLock lock(mu_);
+    if (fills_ == nullptr) {
+      UOPD_ASSIGN(fills_, context_->NewStream());
+    }
+    if (!context_->Enter()) return context_->status();
+    const GpuApi& api = context_->api();
+    const auto address = static_cast<GpuPointer>(reinterpret_cast<uintptr_t>(data));
+    UOPD_TRY(
+        context_->Check(api.Fill(address, std::to_integer<unsigned char>(value), bytes, fills_)));
+    return context_->Check(api.StreamSynchronize(fills_));
+  }
+  ~ChipMemory() override {
+    MutexLock lock(mu_);
+    if (fills_ != nullptr) context_->DestroyStream(fills_);
+  }
 
  private:
   const std::shared_ptr<GpuContext> context_;
+  Mutex mu_;
+  StreamHandle fills_ UOPD_GUARDED_BY(mu_) = nullptr;  // made when it is needed
 };
 
 }  // namespace
@@ -69,6 +88,11 @@ void PinnedMemory::Free(void* data, size_t bytes) {
   munmap(data, WholePages(bytes));
 }
 
+absl::Status PinnedMemory::Fill(void* data, size_t bytes, std::byte value) {
+  std::memset(data, std::to_integer<int>(value), bytes);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<GpuPointer> PinnedMemory::AddressOf(GpuContext& context, void* data) {
   GpuPointer address = 0;
   UOPD_TRY(context.Check(context.api().HostPointer(&address, data, 0)));
@@ -77,16 +101,12 @@ absl::StatusOr<GpuPointer> PinnedMemory::AddressOf(GpuContext& context, void* da
 
 GpuHeap::GpuHeap(std::shared_ptr<GpuContext> context, const Options& options)
     : context_(context),
-      poison_(options.poison),
-      device_(std::make_unique<ChipMemory>(context), {options.limit_bytes, options.keep_bytes}),
-      host_(std::make_unique<PinnedMemory>(context), {options.limit_bytes, options.keep_bytes}),
+      device_(std::make_unique<ChipMemory>(context),
+              {options.limit_bytes, options.keep_bytes, options.pattern}),
+      host_(std::make_unique<PinnedMemory>(context),
+            {options.limit_bytes, options.keep_bytes, options.pattern}),
       staging_(std::make_unique<PinnedMemory>(context),
-               {options.staging_bytes, options.staging_bytes}) {}
-
-GpuHeap::~GpuHeap() {
-  MutexLock lock(mu_);
-  if (fills_ != nullptr) context_->DestroyStream(fills_);
-}
+               {options.staging_bytes, options.staging_bytes, options.pattern}) {}
 
 absl::StatusOr<std::shared_ptr<Buffer>> GpuHeap::Allocate(std::shared_ptr<Device> device,
                                                           size_t bytes, MemoryKind kind) {
@@ -97,32 +117,20 @@ absl::StatusOr<std::shared_ptr<Buffer>> GpuHeap::Allocate(std::shared_ptr<Device
   UOPD_TRY(context_->status());
   UOPD_TRY(taken.status());
   GpuPointer address = reinterpret_cast<uintptr_t>(taken->data);
-  absl::Status filled;
+  absl::Status seen_by_chip;
   if (host) {
     context_->Enter();
     auto seen = PinnedMemory::AddressOf(*context_, taken->data);
-    filled = seen.status();
+    seen_by_chip = seen.status();
     if (seen.ok()) address = *seen;
   }
-  if (filled.ok() && poison_) filled = Poison(address, taken->bytes);
-  if (!filled.ok()) {
+  if (!seen_by_chip.ok()) {
     pool.Free(*taken);
-    return filled;
+    return seen_by_chip;
   }
   return std::make_shared<GpuBuffer>(std::move(device), bytes, kind, pool, *taken,
                                      host ? static_cast<std::byte*>(taken->data) : nullptr,
                                      address);
-}
-
-absl::Status GpuHeap::Poison(GpuPointer address, size_t bytes) {
-  MutexLock lock(mu_);
-  if (fills_ == nullptr) {
-    UOPD_ASSIGN(fills_, context_->NewStream());
-  }
-  if (!context_->Enter()) return context_->status();
-  const GpuApi& api = context_->api();
-  UOPD_TRY(context_->Check(api.Fill(address, kPoison, bytes, fills_)));
-  return context_->Check(api.StreamSynchronize(fills_));
 }
 
 MemoryStats GpuHeap::stats() const {

@@ -47,6 +47,7 @@ class PinnedMemory final : public RawMemory {
   explicit PinnedMemory(std::shared_ptr<GpuContext> context) : context_(std::move(context)) {}
   void* Allocate(size_t bytes) override;
   void Free(void* data, size_t bytes) override;
+  absl::Status Fill(void* data, size_t bytes, std::byte value) override;
   // The address of pinned memory as kernels use it. REQUIRES: context->Enter().
   static absl::StatusOr<GpuPointer> AddressOf(GpuContext& context, void* data);
 
@@ -60,12 +61,10 @@ class GpuHeap {
     size_t limit_bytes = 0;
     size_t keep_bytes = 0;
     size_t staging_bytes = size_t{256} << 20;  // pinned memory for copies under way
-    bool poison = false;  // fill every new buffer with a pattern, to find reads of fresh memory
+    MemoryPattern pattern;
   };
-  static constexpr unsigned char kPoison = 0xA5;
 
   GpuHeap(std::shared_ptr<GpuContext> context, const Options& options);
-  ~GpuHeap();
   GpuHeap(const GpuHeap&) = delete;
   GpuHeap& operator=(const GpuHeap&) = delete;
 
@@ -77,15 +76,10 @@ class GpuHeap {
   MemoryPool& staging() { return staging_; }
 
  private:
-  absl::Status Poison(GpuPointer address, size_t bytes) UOPD_EXCLUDES(mu_);
-
   const std::shared_ptr<GpuContext> context_;
-  const bool poison_;
   MemoryPool device_;
   MemoryPool host_;
   MemoryPool staging_;
-  Mutex mu_;
-  StreamHandle fills_ UOPD_GUARDED_BY(mu_) = nullptr;  // for poison; made when needed
 };
 
 }  // namespace uopd::devices::gpu

@@ -58,7 +58,7 @@ absl::StatusOr<std::shared_ptr<HipDevice>> HipDevice::Open(const HipOptions& opt
     UOPD_ASSIGN(compiler, ChooseCompiler(options, facts.processor, target));
   }
   const GpuDevice::Options shared{.memory_limit_bytes = options.memory_limit_bytes,
-                                  .poison = options.poison,
+                                  .pattern = options.pattern,
                                   .graphs = options.graphs,
                                   .stop_grace = options.stop_grace};
   const size_t limit = LimitOf(shared, facts.total_bytes);

@@ -19,7 +19,7 @@ namespace uopd::devices::hip {
 struct HipOptions {
   int index = 0;                  // n of "AMD:n"
   size_t memory_limit_bytes = 0;  // 0: nine tenths of the device's memory
-  bool poison = false;
+  MemoryPattern pattern;
   bool graphs = false;                             // recorded sequences are HIP graphs
   std::chrono::milliseconds stop_grace{10'000};    // for a kernel that was told to stop
   HipDriver* driver = nullptr;                     // null: the one of the process

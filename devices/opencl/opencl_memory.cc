@@ -20,15 +20,31 @@ class SvmMemory final : public RawMemory {
  public:
   SvmMemory(std::shared_ptr<OpenClContext> context, bool fine)
       : context_(std::move(context)),
+        fine_(fine),
         flags_(kClMemReadWrite | (fine ? kClMemSvmFineGrainBuffer : 0)) {}
 
   void* Allocate(size_t bytes) override {
     return context_->api().clSVMAlloc(context_->context(), flags_, bytes, kAlignment);
   }
   void Free(void* data, size_t) override { context_->api().clSVMFree(context_->context(), data); }
+  absl::Status Fill(void* data, size_t bytes, std::byte value) override {
+    if (fine_) {
+      std::memset(data, std::to_integer<int>(value), bytes);
+      return absl::OkStatus();
+    }
+    const OpenClApi& api = context_->api();
+    UOPD_ASSIGN(ClQueue * queue, context_->NewQueue());
+    absl::Status status = context_->Check(
+        "clEnqueueSVMMemFill",
+        api.clEnqueueSVMMemFill(queue, data, &value, 1, bytes, 0, nullptr, nullptr));
+    if (status.ok()) status = context_->Check("clFinish", api.clFinish(queue));
+    api.clReleaseCommandQueue(queue);
+    return status;
+  }
 
  private:
   const std::shared_ptr<OpenClContext> context_;
+  const bool fine_;  // the host may use the memory at any time
   const ClBits flags_;
 };
 
@@ -55,7 +71,7 @@ OpenClMemory::OpenClMemory(std::shared_ptr<OpenClContext> context,
       most_bytes_(MostBytes(*context_, options_)),
       host_visible_(SharesMemoryWithHost(*context_)),
       pool_(std::make_unique<SvmMemory>(context_, host_visible_),
-            {options_.limit_bytes, options_.keep_bytes}) {}
+            {options_.limit_bytes, options_.keep_bytes, options_.pattern}) {}
 
 absl::StatusOr<std::shared_ptr<Buffer>> OpenClMemory::Allocate(std::shared_ptr<Device> device,
                                                                size_t bytes, MemoryKind kind) {
@@ -69,25 +85,8 @@ absl::StatusOr<std::shared_ptr<Buffer>> OpenClMemory::Allocate(std::shared_ptr<D
                      device->info().name, " has ", most_bytes_, " bytes."));
   }
   UOPD_ASSIGN(const MemoryPool::Block block, pool_.Allocate(bytes));
-  auto buffer =
-      std::make_shared<OpenClBuffer>(std::move(device), bytes, kind, host_visible_, pool_, block);
-  if (options_.poison) UOPD_TRY(Poison(block));
-  return buffer;
-}
-
-absl::Status OpenClMemory::Poison(const MemoryPool::Block& block) {
-  if (host_visible_) {
-    std::memset(block.data, HostHeap::kPoison, block.bytes);
-    return absl::OkStatus();
-  }
-  const OpenClApi& api = context_->api();
-  UOPD_ASSIGN(ClQueue * queue, context_->NewQueue());
-  absl::Status status = context_->Check(
-      "clEnqueueSVMMemFill", api.clEnqueueSVMMemFill(queue, block.data, &HostHeap::kPoison, 1,
-                                                     block.bytes, 0, nullptr, nullptr));
-  if (status.ok()) status = context_->Check("clFinish", api.clFinish(queue));
-  api.clReleaseCommandQueue(queue);
-  return status;
+  return std::make_shared<OpenClBuffer>(std::move(device), bytes, kind, host_visible_, pool_,
+                                        block);
 }
 
 }  // namespace uopd::devices::opencl

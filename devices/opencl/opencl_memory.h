@@ -18,7 +18,7 @@ struct OpenClMemoryOptions {
   // At most seven eighths of the device's memory are used. 0: so much.
   size_t limit_bytes = 0;
   size_t keep_bytes = size_t{1} << 30;  // freed bytes to keep; at most a quarter of the limit
-  bool poison = false;                  // fill every new buffer with HostHeap::kPoison
+  MemoryPattern pattern;
 };
 
 // A buffer of such a device.
@@ -52,8 +52,6 @@ class OpenClMemory {
   MemoryStats stats() const { return pool_.stats(); }
 
  private:
-  absl::Status Poison(const MemoryPool::Block& block);
-
   const std::shared_ptr<OpenClContext> context_;
   const OpenClMemoryOptions options_;
   const size_t most_bytes_;

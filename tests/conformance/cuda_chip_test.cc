@@ -59,7 +59,7 @@ absl::StatusOr<std::shared_ptr<Device>> OpenChip(int index, const RegistryOption
                                                  bool ptx) {
   return cuda::CudaDevice::Open({.index = index < cuda::CountCudaDevices() ? index : 0,
                                  .memory_limit_bytes = options.memory_limit_bytes,
-                                 .poison = options.poison,
+                                 .pattern = options.memory_pattern,
                                  .ptx = ptx});
 }
 

@@ -46,7 +46,7 @@ class DeviceConformance : public testing::TestWithParam<Case> {
     RegistryOptions options;
     options.devices = std::string(GetParam().name) + ":0," + GetParam().name + ":1";
     options.memory_limit_bytes = kLimit;
-    options.poison = true;
+    options.memory_pattern = devices::PatternOf(std::byte{0xA5});
     options.force_async_us = GetParam().force_async_us;
     if (auto* open = GetParam().open; open != nullptr) {
       options.open = [open, options](const DeviceName& name) { return open(name.index, options); };

@@ -237,7 +237,7 @@ absl::StatusOr<std::shared_ptr<Device>> OpenFakeCuda(int index, const RegistryOp
   static auto* const driver = cuda::CudaDriver::Create(TheFake().Api()).value().release();
   return cuda::CudaDevice::Open({.index = index,
                                  .memory_limit_bytes = options.memory_limit_bytes,
-                                 .poison = options.poison,
+                                 .pattern = options.memory_pattern,
                                  .ptx = true,
                                  .driver = driver,
                                  .ptxc = "/nowhere/uopd-ptxc"});
@@ -249,7 +249,7 @@ absl::StatusOr<std::shared_ptr<Device>> OpenFakeHip(int index, const RegistryOpt
   static auto* const driver = hip::HipDriver::Create(fake->Api()).value().release();
   return hip::HipDevice::Open({.index = index,
                                .memory_limit_bytes = options.memory_limit_bytes,
-                               .poison = options.poison,
+                               .pattern = options.memory_pattern,
                                .graphs = true,
                                .driver = driver,
                                .maybe_compiler = tests::FakeHip::TextCompiler()});

@@ -38,7 +38,7 @@ Case HipChipCase() {
                 const RegistryOptions& options) -> absl::StatusOr<std::shared_ptr<Device>> {
     return hip::HipDevice::Open({.index = index < hip::CountHipDevices() ? index : 0,
                                  .memory_limit_bytes = options.memory_limit_bytes,
-                                 .poison = options.poison});
+                                 .pattern = options.memory_pattern});
   };
   return out;
 }

@@ -61,6 +61,11 @@ class HostMemory final : public RawMemory {
     }
   }
 
+  absl::Status Fill(void* data, size_t bytes, std::byte value) override {
+    std::memset(data, std::to_integer<int>(value), bytes);
+    return absl::OkStatus();
+  }
+
  private:
   static size_t Rounded(size_t bytes) {
     const size_t unit = bytes < kHugePage ? Buffer::kAlignment : 4096;
@@ -103,16 +108,13 @@ HostHeap::Options HostHeap::Completed(Options options) {
 
 HostHeap::HostHeap(const Options& options)
     : options_(Completed(options)),
-      pool_(std::make_unique<HostMemory>(), {options_.limit_bytes, options_.keep_bytes}) {}
+      pool_(std::make_unique<HostMemory>(),
+            {options_.limit_bytes, options_.keep_bytes, options_.pattern}) {}
 
 absl::StatusOr<std::shared_ptr<Buffer>> HostHeap::Allocate(std::shared_ptr<Device> device,
                                                            size_t bytes, MemoryKind kind) {
   UOPD_ASSIGN(MemoryPool::Block block, pool_.Allocate(bytes));
-  if (options_.poison) {
-    std::memset(block.data, kPoison, block.bytes);
-  } else if (options_.clear) {
-    std::memset(block.data, 0, block.bytes);
-  }
+  if (options_.clear) std::memset(block.data, 0, block.bytes);
   return std::make_shared<HostBuffer>(std::move(device), bytes, kind, pool_, block);
 }
 

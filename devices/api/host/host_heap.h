@@ -22,13 +22,11 @@ class HostHeap {
   struct Options {
     size_t limit_bytes = 0;               // 0: three quarters of HostMemoryBytes()
     size_t keep_bytes = size_t{1} << 30;  // freed bytes to keep; at most a quarter of the limit
-    // Fill every new buffer with kPoison, so that reads of fresh memory become visible.
-    bool poison = false;
+    MemoryPattern pattern;
     // Fill every new buffer with zeros. For devices whose kernels do not write their outputs: a
     // client must not see what another one has left.
     bool clear = false;
   };
-  static constexpr unsigned char kPoison = 0xA5;
 
   explicit HostHeap(const Options& options);
   // Returns `options` with the defaults filled in, as a heap made with `options` has them.

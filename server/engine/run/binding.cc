@@ -104,10 +104,12 @@ absl::Status Binding::BindSlot(size_t i) {
   }
   if (argument.buffer != 0) {
     bound.buffer = buffers_.Find(argument.buffer);
-    if (bound.buffer == nullptr) {
-      const auto named = new_handles_.find(argument.buffer);
-      if (named != new_handles_.end()) bound.buffer = slots_[named->second].buffer;
+    const bool exists = bound.buffer != nullptr;
+    if (const auto named = new_handles_.find(argument.buffer); named != new_handles_.end()) {
+      bound.buffer = slots_[named->second].buffer;
+      slots_[named->second].shared = true;
     }
+    if (!exists) UOPD_TRY(CheckUnknown(i));
     if (bound.buffer != nullptr) {
       if (static_cast<int64_t>(bound.buffer->size()) != slot.info.bytes) {
         return Invalid(Cat("buffer ", argument.buffer, " of slot ", i, " has ",
@@ -121,19 +123,34 @@ absl::Status Binding::BindSlot(size_t i) {
       }
       return CheckContents(i);
     }
-    if (absl::Status gone = buffers_.CheckGone(argument.buffer); !gone.ok()) {
-      return WithFrame(std::move(gone), Cat("binding slot ", i));
-    }
-    if (slot.info.read && !slot.info.written && !argument.data) {
-      return NotFound(
-          kBuffer, Cat("buffer ", argument.buffer, " of slot ", i, ", which is read, is unknown"));
-    }
     bound.new_handle = argument.buffer;
     new_handles_.emplace(argument.buffer, i);
   }
   UOPD_ASSIGN(bound.made, Make(i));
   bound.buffer = made_[static_cast<size_t>(bound.made)].buffer;
   return absl::OkStatus();
+}
+
+// What a new buffer holds before the run is nothing that a slot may only read. This is so whatever
+// other slots, before or after this one, write to the same buffer.
+absl::Status Binding::CheckUnknown(size_t i) {
+  const schedule::Slot& slot = program_.slots[i].info;
+  const uint64_t handle = argument(i).buffer;
+  if (absl::Status gone = buffers_.CheckGone(handle); !gone.ok()) {
+    return WithFrame(std::move(gone), Cat("binding slot ", i));
+  }
+  if (!slot.read || slot.written || argument(i).data || HasData(handle)) return absl::OkStatus();
+  return NotFound(kBuffer, Cat("buffer ", handle, " of slot ", i, ", which is read, is unknown"));
+}
+
+bool Binding::HasData(uint64_t handle) {
+  if (!handles_with_data_) {
+    handles_with_data_.emplace();
+    for (const Argument& a : arguments_) {
+      if (a.data) handles_with_data_->insert(a.buffer);
+    }
+  }
+  return handles_with_data_->contains(handle);
 }
 
 absl::Status Binding::CheckContents(size_t i) const {
@@ -211,27 +228,51 @@ absl::Status Binding::FreeTemporaries(Streams& streams) {
 }
 
 absl::Status Binding::Fill(Streams& streams) {
+  absl::Status status = QueueFill(streams);
+  if (status.ok()) return status;
+  const Filled filled = FilledBuffers();
+  std::vector<uint64_t> lost(filled.in_part.begin(), filled.in_part.end());
+  lost.insert(lost.end(), filled.whole.begin(), filled.whole.end());
+  return LoseBuffers(std::move(lost), std::move(status));
+}
+
+absl::Status Binding::QueueFill(Streams& streams) {
+  const auto stream_of = [&](size_t i) -> devices::Stream& {
+    return streams.Of(program_.slots[i].device);
+  };
+  const auto data_bytes = [&](size_t i) {
+    const auto& data = argument(i).data;
+    return data ? data->size() : 0;
+  };
+  // Fresh memory holds what its last owner left, so what the run may leave unwritten is cleared.
   for (size_t i = 0; i < slots_.size(); ++i) {
     const Slot& slot = slots_[i];
-    if (slot.buffer == nullptr) continue;
-    devices::Stream& stream = streams.Of(program_.slots[i].device);
-    size_t filled = 0;
-    if (const auto& data = argument(i).data; data && !data->empty()) {
-      UOPD_TRY(stream.CopyIn(std::as_bytes(std::span(*data)), *slot.buffer, 0));
-      filled = data->size();
-    }
-    // Fresh memory holds what its last owner left, so what the program may leave unwritten is cleared.
-    if (slot.made >= 0 && !IsOverwritten(program_.slots[i]))
-      UOPD_TRY(FillZero(stream, *slot.buffer, filled));
+    if (slot.made < 0 || (IsOverwritten(program_.slots[i]) && !slot.shared)) continue;
+    UOPD_TRY(FillZero(stream_of(i), *slot.buffer, slot.shared ? 0 : data_bytes(i)));
+  }
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const Slot& slot = slots_[i];
+    if (slot.buffer == nullptr || data_bytes(i) == 0) continue;
+    const std::string_view data = *argument(i).data;
+    UOPD_TRY(stream_of(i).CopyIn(std::as_bytes(std::span(data)), *slot.buffer, 0));
   }
   for (size_t i = 0; i < slots_.size(); ++i) {
     const Slot& slot = slots_[i];
     if (slot.copy < 0 || slot.buffer->size() == 0) continue;
-    UOPD_TRY(streams.Of(program_.slots[i].device)
-                 .Copy(*slot.buffer, 0, *made_[static_cast<size_t>(slot.copy)].buffer, 0,
-                       slot.buffer->size()));
+    UOPD_TRY(stream_of(i).Copy(*slot.buffer, 0, *made_[static_cast<size_t>(slot.copy)].buffer, 0,
+                               slot.buffer->size()));
   }
   return absl::OkStatus();
+}
+
+Binding::Filled Binding::FilledBuffers() const {
+  Filled out;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const Argument& argument = this->argument(i);
+    if (!argument.data || slots_[i].buffer == nullptr || slots_[i].made >= 0) continue;
+    (IsFilled(program_.slots[i], argument) ? out.whole : out.in_part).push_back(argument.buffer);
+  }
+  return out;
 }
 
 devices::BufferArg Binding::Resolve(const schedule::BufferRef& ref) const {
@@ -264,8 +305,15 @@ absl::Status Binding::Commit() {
   return absl::OkStatus();
 }
 
-absl::Status Binding::Lose(size_t begun, absl::Status why) {
+absl::Status Binding::Lose(size_t begun, bool data_arrived, absl::Status why) {
   std::vector<uint64_t> lost;
+  const Filled filled = FilledBuffers();
+  if (data_arrived) {
+    buffers_.Changed(filled.in_part, filled.whole);
+  } else {
+    lost.assign(filled.in_part.begin(), filled.in_part.end());
+    lost.insert(lost.end(), filled.whole.begin(), filled.whole.end());
+  }
   const auto lose = [&](const schedule::BufferRef& ref) {
     if (ref.kind != schedule::BufferRef::kArgument) return;
     const auto i = static_cast<size_t>(ref.index);
@@ -285,6 +333,10 @@ absl::Status Binding::Lose(size_t begun, absl::Status why) {
       if (step.kernel->buffers[j].written) lose(step.buffers[j]);
     }
   }
+  return LoseBuffers(std::move(lost), std::move(why));
+}
+
+absl::Status Binding::LoseBuffers(std::vector<uint64_t> lost, absl::Status why) {
   std::sort(lost.begin(), lost.end());
   lost.erase(std::unique(lost.begin(), lost.end()), lost.end());
   if (lost.empty()) return why;

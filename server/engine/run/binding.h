@@ -7,6 +7,7 @@
 // program and the arguments outlive the binding.
 #pragma once
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
 #include "server/engine/run/run_service.h"
 #include "server/engine/run/streams.h"
@@ -22,8 +23,9 @@ class Binding {
                                       const RunLimits& limits);
   Binding(Binding&&) = default;
 
-  // Queues, in this order: zeroes and inline data for new and named buffers, then the copies for
-  // slots that share a buffer.
+  // Queues, in this order: zeroes for new buffers, inline data for new and named buffers, then the
+  // copies for slots that share a buffer. After an error, the contents of the named buffers that were
+  // to get data are lost.
   absl::Status Fill(Streams& streams);
   // The memory that a step's reference stands for.
   devices::BufferArg Resolve(const schedule::BufferRef& ref) const;
@@ -34,15 +36,20 @@ class Binding {
   // Gives the new buffers that have handles to the store. The contents of buffers that were written
   // whole are no longer lost.
   absl::Status Commit();
-  // Called after a run that failed with `why`. The buffers that its first `begun` steps write are
-  // marked as lost, and the returned status names them.
-  absl::Status Lose(size_t begun, absl::Status why);
+  // Called after a run that failed with `why` once Fill had succeeded. The buffers that its first
+  // `begun` steps write are marked as lost, and the returned status names them. So are the buffers that
+  // the run brought data for, unless the data have arrived: then they are the contents, of a new
+  // version.
+  absl::Status Lose(size_t begun, bool data_arrived, absl::Status why);
 
  private:
   struct Slot {
     std::shared_ptr<devices::Buffer> buffer;
     uint64_t new_handle = 0;  // the buffer is made by this run and gets this handle
     int made = -1;            // index into made_ if the buffer is made for this slot
+    // The buffer is made for this slot, and other slots have it too: they may read what no slot
+    // writes, so all of it is cleared.
+    bool shared = false;
     // Index into made_ of the copy that steps use instead of `buffer`. Reason: another slot writes
     // to `buffer`, and this slot's reads come before these writes.
     int copy = -1;
@@ -57,6 +64,18 @@ class Binding {
   absl::Status CheckArgument(size_t i) const;
   absl::Status BindSlot(size_t i);
   absl::Status CheckContents(size_t i) const;
+  // An error if slot i cannot have a buffer that does not exist yet.
+  absl::Status CheckUnknown(size_t i);
+  absl::Status QueueFill(Streams& streams);
+  // Whether the request brings data for the buffer, as the argument of any slot.
+  bool HasData(uint64_t handle);
+  // The existing buffers that the request brings data for, by whether the data fill all of them.
+  struct Filled {
+    absl::InlinedVector<uint64_t, 8> in_part, whole;
+  };
+  Filled FilledBuffers() const;
+  // Marks the buffers as lost. Returns `why` with their names.
+  absl::Status LoseBuffers(std::vector<uint64_t> lost, absl::Status why);
   absl::StatusOr<int> Make(size_t i);
   // Separates slots that are bound to the same buffer.
   absl::Status Separate();
@@ -70,6 +89,7 @@ class Binding {
   bool* const maybe_lost_;
   absl::InlinedVector<Slot, 8> slots_;
   absl::flat_hash_map<uint64_t, size_t> new_handles_;  // -> slot whose buffer has this handle
+  std::optional<absl::flat_hash_set<uint64_t>> handles_with_data_;  // made when it is needed
   absl::InlinedVector<Allocation, 8> made_;
   absl::InlinedVector<Allocation, 2> arenas_;
 };

@@ -127,7 +127,7 @@ class Run : public std::enable_shared_from_this<Run> {
     const int64_t steps_ns = steps_end_ns_ - steps_begin_ns_;
     in_.request.timings.Add(Phase::kRun, steps_ns);
     in_.request.timings.Add(Phase::kCopy, NowNs() - steps_end_ns_);
-    if (!status.ok()) return End(Failed(std::move(status)));
+    if (!status.ok()) return End(Failed(std::move(status), worked));
     Count(program, durations_ns_, in_.limits.log_level);
     Report(steps_ns);
     program.run_time.Add(steps_ns);
@@ -148,14 +148,21 @@ class Run : public std::enable_shared_from_this<Run> {
     report->Shorten(static_cast<size_t>(std::max<int64_t>(room, 0)));
   }
 
-  absl::Status Failed(absl::Status status) {
-    if (begun_ == 0) return status;
+  // `worked`: as Finish.
+  absl::Status Failed(absl::Status status, const absl::Status& worked) {
+    if (!control_) return status;  // Fill failed, and has said what is lost
     // A stopped kernel only reports that it was stopped. The caller wants to know the reason.
-    if (absl::Status why = control_->Why(); !why.ok()) status = std::move(why);
-    const Step& last = in_.program->steps[begun_ - 1];
-    status = WithFrame(status, last.kernel == nullptr ? Cat("copying in step ", begun_ - 1)
-                                                      : Cat("running kernel ", last.kernel->name));
-    return binding_->Lose(begun_, std::move(status));
+    const absl::Status why = control_->Why();
+    // The data came before the steps, so a run that was stopped has them.
+    const bool data_arrived = worked.ok() || !why.ok();
+    if (begun_ > 0) {
+      if (!why.ok()) status = why;
+      const Step& last = in_.program->steps[begun_ - 1];
+      status =
+          WithFrame(status, last.kernel == nullptr ? Cat("copying in step ", begun_ - 1)
+                                                   : Cat("running kernel ", last.kernel->name));
+    }
+    return binding_->Lose(begun_, data_arrived, std::move(status));
   }
 
   // Gives back what belongs to the session and to the daemon, before `done`: both may be destroyed

@@ -9,8 +9,8 @@
 namespace uopd::engine {
 namespace {
 
-// Bytes that a copy moves; the offsets are not included.
-size_t CopyBytes(const Program& program, const Step& step) {
+// Bytes that a copy or a clear writes; the offsets are not included.
+size_t WrittenBytes(const Program& program, const Step& step) {
   const schedule::BufferRef& ref = step.buffers[0];
   const auto i = static_cast<size_t>(ref.index);
   return static_cast<size_t>(ref.kind == schedule::BufferRef::kArgument
@@ -23,7 +23,7 @@ absl::Status QueueCopy(const Program& program, const Step& step, const Binding& 
   const devices::BufferArg to = binding.Resolve(step.buffers[0]);
   devices::BufferArg from = binding.Resolve(step.buffers[1]);
   from.offset += static_cast<size_t>(step.from);
-  const size_t bytes = CopyBytes(program, step);
+  const size_t bytes = WrittenBytes(program, step);
   if (bytes == 0) return absl::OkStatus();
   const auto state_of = [&](const devices::Buffer& buffer) {
     return *std::ranges::find_if(program.devices, [&](const DeviceState* state) {
@@ -33,6 +33,14 @@ absl::Status QueueCopy(const Program& program, const Step& step, const Binding& 
   devices::Stream& source = streams.Of(state_of(*from.buffer));
   devices::Stream& target = streams.Of(state_of(*to.buffer));
   return target.CopyFrom(source, *from.buffer, from.offset, *to.buffer, to.offset, bytes);
+}
+
+absl::Status QueueClear(const Program& program, const Step& step, const Binding& binding,
+                        Streams& streams) {
+  const devices::BufferArg to = binding.Resolve(step.buffers[0]);
+  const size_t bytes = WrittenBytes(program, step);
+  if (bytes == 0) return absl::OkStatus();
+  return streams.Of(step.device).Fill(*to.buffer, to.offset, bytes, std::byte{0});
 }
 
 absl::Status QueueKernel(const Step& step, const Binding& binding, std::span<const int64_t> values,
@@ -120,7 +128,8 @@ absl::Status QueueSteps(const Program& program, const Binding& binding,
     if (i == 0) control.Launching();
     *begun = i + 1;
     if (step.kernel == nullptr) {
-      UOPD_TRY(QueueCopy(program, step, binding, streams));
+      UOPD_TRY(step.buffers.size() == 1 ? QueueClear(program, step, binding, streams)
+                                        : QueueCopy(program, step, binding, streams));
     } else {
       UOPD_TRY(QueueKernel(step, binding, values, streams.Of(step.device), &durations_ns[i],
                            control.stop()));

@@ -311,8 +311,12 @@ absl::Status BufferStore::Write(DeviceSet& devices, uint64_t handle, uint64_t of
   if (data.empty()) return absl::OkStatus();
   UOPD_ASSIGN(DeviceState * device, devices.Get(buffer->device().info().name));
   UOPD_ASSIGN(StreamLease stream, StreamLease::Take(*device));
-  UOPD_TRY(stream->CopyIn(std::as_bytes(std::span(data)), *buffer, offset));
-  UOPD_TRY(stream.Finish());
+  absl::Status status = stream->CopyIn(std::as_bytes(std::span(data)), *buffer, offset);
+  status.Update(stream.Finish());
+  if (!status.ok()) {
+    Lose({&handle, 1}, StatusText(status));
+    return status;
+  }
   Wrote(handle, offset, data.size());
   return absl::OkStatus();
 }

@@ -11,7 +11,7 @@ absl::StatusOr<std::shared_ptr<devices::Device>> OpenNamedDevice(const std::stri
   const char* named = std::getenv("UOPD_FUZZ_DEVICE");
   devices::RegistryOptions options;
   options.devices = named != nullptr && *named != 0 ? named : otherwise;
-  options.poison = true;
+  options.memory_pattern = devices::PatternOf(std::byte{0xA5});
   options.cuda_specific = std::getenv("UOPD_CUDA_SPECIFIC") != nullptr;
   UOPD_ASSIGN(const auto registry, devices::Registry::Create(options));
   return registry->Get("");

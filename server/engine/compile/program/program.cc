@@ -85,6 +85,15 @@ absl::Status AddMemory(Program& program, const schedule::Schedule& schedule, Dev
   return absl::OkStatus();
 }
 
+absl::Status AddClear(Program& program, const schedule::Schedule& schedule,
+                      const schedule::Item& item) {
+  if (item.buffers.size() != 1 || item.buffers[0].kind != schedule::BufferRef::kTemporary) {
+    return Internal("what is cleared is not one temporary");
+  }
+  program.bytes += static_cast<double>(BufferBytes(schedule, item.buffers[0]));
+  return absl::OkStatus();
+}
+
 absl::Status AddCopy(Program& program, const schedule::Schedule& schedule,
                      const schedule::Item& item) {
   if (item.buffers.size() != 2 || item.from < 0 ||
@@ -124,7 +133,9 @@ absl::StatusOr<std::shared_ptr<const Program>> AssembleProgram(const Digest& dig
     step.kernel = by_item[i];
     UOPD_ASSIGN(step.device, devices.Get(item.device));
     step.buffers.assign(item.buffers.begin(), item.buffers.end());
-    if (step.kernel == nullptr) {
+    if (item.kind == schedule::Item::kClear) {
+      UOPD_TRY(AddClear(*program, schedule, item));
+    } else if (step.kernel == nullptr) {
       step.from = item.from;
       UOPD_TRY(AddCopy(*program, schedule, item));
     } else {

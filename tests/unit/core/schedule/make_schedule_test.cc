@@ -329,6 +329,22 @@ TEST(MakeSchedule, SlotsSayHowTheyAreUsed) {
   EXPECT_TRUE(s.temporaries.empty());
 }
 
+// A slot of variable size has memory for the largest one: a run of a smaller one leaves the rest.
+TEST(MakeSchedule, AValueOfVariableSizeLeavesTheRestOfItsSlot) {
+  for (const bool fixed : {false, true}) {
+    ir::UOpContext ctx;
+    const UOp n = fixed ? ctx.Idx(8) : ir::Variable(ctx, "n", 1, 8);
+    const UOp size = ir::ShapeArg(ctx, ir::Shape(std::span(&n, 1)));
+    const UOp store = ir::Store(ctx, ir::Param(ctx, 0, ir::Dtype::I32, size),
+                                ir::Iota(ctx, ir::Dtype::I32, size, 0));
+    const schedule::Schedule s = Made(ctx, ir::Sink(ctx, std::span(&store, 1)));
+    ASSERT_EQ(s.slots.size(), 1u);
+    EXPECT_EQ(s.slots[0].bytes, 32);
+    EXPECT_TRUE(s.slots[0].written);
+    EXPECT_EQ(s.slots[0].read, !fixed);
+  }
+}
+
 // A part whose largest size is the whole slot is a part all the same.
 TEST(MakeSchedule, APartOfVariableSizeLeavesTheRest) {
   ir::UOpContext ctx;

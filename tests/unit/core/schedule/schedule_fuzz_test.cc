@@ -81,6 +81,7 @@ TEST(ScheduleFuzz, AgreesWithTheTensorInterpreter) {
     for (const test::GeneratedGraph& v : test::WithOtherVariables(ctx, g)) {
       const auto want = test::TensorInterpreter(ctx).Run(v.sink, v.slots, v.variables);
       ASSERT_TRUE(want.ok()) << StatusText(want.status());
+      ASSERT_EQ(test::FindLeak(*stored, v.slots, v.variables), "") << ir::Print(ctx, g.sink);
       const auto got = test::RunSchedule(*stored, v.slots, v.variables);
       ASSERT_TRUE(got.ok()) << StatusText(got.status()) << ir::Print(ctx, g.sink);
       for (size_t i = 0; i < want->size(); ++i) {

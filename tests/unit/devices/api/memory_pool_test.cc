@@ -2,6 +2,7 @@
 #include "devices/api/memory_pool.h"
 
 #include <cstdlib>
+#include <cstring>
 #include <set>
 #include <thread>
 
@@ -25,6 +26,11 @@ class FakeMemory final : public RawMemory {
     MutexLock lock(mu_);
     outstanding_ -= bytes;
     std::free(data);
+  }
+  absl::Status Fill(void* data, size_t bytes, std::byte value) override {
+    if (value == std::byte{0}) return absl::UnavailableError("lost");
+    std::memset(data, std::to_integer<int>(value), bytes);
+    return absl::OkStatus();
   }
 
  private:
@@ -55,6 +61,30 @@ TEST(MemoryPoolTest, ReusesTheNewestBlockOfAClass) {
   EXPECT_EQ(pool.stats().pool_hits, 2u);
   pool.Free(a);
   pool.Free(b);
+}
+
+// New blocks and kept ones, all of their bytes.
+TEST(MemoryPoolTest, FillsWhatItGives) {
+  size_t outstanding = 0;
+  MemoryPool pool(std::make_unique<FakeMemory>(1 << 20, outstanding),
+                  {1 << 20, 1 << 20, PatternOf(std::byte{'p'})});
+  for (int round = 0; round < 2; ++round) {
+    const auto block = pool.Allocate(1000).value();
+    const std::string_view bytes(static_cast<const char*>(block.data), block.bytes);
+    EXPECT_EQ(bytes.find_first_not_of('p'), std::string_view::npos);
+    std::memset(block.data, 'x', block.bytes);
+    pool.Free(block);
+  }
+  EXPECT_EQ(pool.stats().pool_hits, 1u);
+}
+
+TEST(MemoryPoolTest, ABlockThatCannotBeFilledGoesBack) {
+  size_t outstanding = 0;
+  MemoryPool pool(std::make_unique<FakeMemory>(1 << 20, outstanding),
+                  {1 << 20, 0, PatternOf(std::byte{0})});
+  EXPECT_TRUE(absl::IsUnavailable(pool.Allocate(1000).status()));
+  EXPECT_EQ(pool.stats().used_bytes, 0u);
+  EXPECT_EQ(outstanding, 0u);
 }
 
 TEST(MemoryPoolTest, KeepsNoMoreThanItsBoundAndDropsTheOldest) {

@@ -239,7 +239,7 @@ TEST_F(OpenClErrorsTest, AnOwnMemoryIsFilledByTheDevice) {
   Fake().SetNumber(kClDeviceHostUnifiedMemory, 0);
   Fake().SetNumber(kClDeviceSvmCapabilities, kClSvmCoarseGrainBuffer);
   OpenClOptions options = Options();
-  options.memory.poison = true;
+  options.memory.pattern = PatternOf(std::byte{0xA5});
   auto device = OpenClDevice::Open(options).value();
   EXPECT_FAILS(device->Allocate(8, MemoryKind::kHostVisible).status(), kUnimplemented, "CL:0");
   auto buffer = device->Allocate(8, MemoryKind::kDevice).value();

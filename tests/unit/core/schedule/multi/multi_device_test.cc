@@ -173,7 +173,42 @@ TEST_F(MultiDevice, RunsAreCopiedFromTheMiddle) {
   }
 }
 
+// A copy takes all bytes of a value, also the gaps that a run of a smaller size leaves.
+TEST_F(MultiDevice, ATemporaryOfVariableSizeIsClearedBeforeItIsCopied) {
+  const UOp n = ir::Variable(ctx_, "n", 0, 3),
+            size = ir::ShapeArg(ctx_, ir::SymbolicDims{ctx_.Idx(2), n});
+  const UOp x = ir::Param(ctx_, 1, Dtype::F32, size, "CPU:1");
+  const UOp twice = ir::Add(ctx_, x, x);
+  const UOp there = ctx_.Make(Op::COPY, Dtype::F32, {twice}, ctx_.Data({}, "CPU:0"));
+  const UOp store = ir::Store(ctx_, ir::Param(ctx_, 0, Dtype::F32, size, "CPU:0"), there);
+  const auto s = schedule::MakeSchedule(ctx_, ir::Sink(ctx_, std::span(&store, 1)), options_);
+  ASSERT_TRUE(s.ok()) << StatusText(s.status());
+  ASSERT_EQ(s->items.size(), 3u);
+  EXPECT_EQ(s->items[0].kind, schedule::Item::kClear);
+  EXPECT_EQ(s->items[0].device, "CPU:1");
+  EXPECT_EQ(s->items[0].buffers[0], s->items[1].buffers[0]);
+  EXPECT_EQ(s->items[2].kind, schedule::Item::kCopy);
+  const std::vector<test::HostArray> slots(2, test::HostArray::Zeros(Dtype::F32, {2, 3}));
+  for (const int64_t value : {0, 1, 3}) EXPECT_EQ(test::FindLeak(*s, slots, {{"n", value}}), "");
+  const auto back = schedule::Schedule::Decode(s->Encode());
+  ASSERT_TRUE(back.ok());
+  EXPECT_EQ(back->Encode(), s->Encode());
+}
+
 // Bytes from a file may say anything.
+TEST_F(MultiDevice, ClearsOfAnythingButOneTemporaryDoNotDecode) {
+  schedule::Schedule s;
+  s.slots.resize(1);
+  s.temporaries = {{"CPU:0", 8, 0}};
+  s.arenas = {{"CPU:0", 8}};
+  const schedule::BufferRef temporary = {schedule::BufferRef::kTemporary, 0}, slot = {};
+  s.items = {{schedule::Item::kClear, "CPU:0", "", {temporary}}};
+  EXPECT_TRUE(schedule::Schedule::Decode(s.Encode()).ok());
+  for (const auto& buffers : {std::vector{slot}, std::vector{temporary, temporary}, {}}) {
+    s.items[0].buffers = buffers;
+    EXPECT_FALSE(schedule::Schedule::Decode(s.Encode()).ok());
+  }
+}
 TEST_F(MultiDevice, CopiesFromOutsideOfTheirSourceDoNotDecode) {
   schedule::Schedule s;
   s.slots.resize(2);

@@ -67,12 +67,11 @@ TEST(HostHeapTest, ClearsReusedMemoryToo) {
   }
 }
 
-TEST(HostHeapTest, PoisonsReusedMemoryToo) {
-  HostHeap heap({.limit_bytes = size_t{1} << 20, .poison = true});
+TEST(HostHeapTest, FillsReusedMemoryToo) {
+  HostHeap heap({.limit_bytes = size_t{1} << 20, .pattern = PatternOf(std::byte{0xA5})});
   for (int round = 0; round < 2; ++round) {
     auto buffer = heap.Allocate(nullptr, 500, MemoryKind::kDevice).value();
-    for (size_t i = 0; i < 500; ++i)
-      ASSERT_EQ(buffer->host_data()[i], std::byte{HostHeap::kPoison});
+    for (size_t i = 0; i < 500; ++i) ASSERT_EQ(buffer->host_data()[i], std::byte{0xA5});
     std::memset(buffer->host_data(), 0, 500);
   }
   EXPECT_EQ(heap.stats().pool_hits, 1u);

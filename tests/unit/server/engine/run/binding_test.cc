@@ -120,6 +120,68 @@ TEST_F(BindingTest, ASlotThatIsReadBesideAWrittenOneGetsACopy) {
   EXPECT_EQ(Contents({BufferRef::kArgument, 2}), x_);
 }
 
+// A buffer that does not exist has no contents, whichever slot names it first and whatever other slots
+// write to it.
+TEST_F(BindingTest, ANewHandleForAWrittenSlotCannotBeRead) {
+  for (const bool written_first : {true, false}) {
+    if (!written_first) std::swap(program_.slots[0].info, program_.slots[1].info);
+    arguments_ = {{.buffer = 7}, {.buffer = 7}};
+    const auto binding = Bind();
+    EXPECT_TRUE(absl::IsNotFound(binding.status())) << binding.status();
+    EXPECT_THAT(StatusText(binding.status()), HasSubstr(written_first ? "slot 1" : "slot 0"));
+    EXPECT_EQ(buffers_.size(), 0u);
+    EXPECT_EQ(quota_.used(), 0);
+  }
+}
+
+// With data, even if the data are shorter than the slot: what they do not fill is read too.
+TEST_F(BindingTest, ANewHandleForAWrittenAndAReadSlotIsClearedBeforeItsDataCome) {
+  program_.variables = {{.name = "n", .min = 0, .max = 9}};
+  variables_ = {1};
+  for (const bool written_first : {true, false}) {
+    if (!written_first) std::swap(program_.slots[0].info, program_.slots[1].info);
+    for (const size_t with_data : {0, 1}) {
+      const std::string data = "12345";
+      arguments_ = {{.buffer = 7}, {.buffer = 7}};
+      arguments_[with_data].data = data;
+      auto binding = Bind();
+      ASSERT_TRUE(binding.ok()) << StatusText(binding.status());
+      binding_.emplace(*std::move(binding));
+      std::fill_n(binding_->buffer(0)->host_data(), 16, std::byte{'x'});  // of the last owner
+      ASSERT_TRUE(binding_->Fill(*streams_).ok());
+      ASSERT_TRUE(Synchronize().ok());
+      EXPECT_EQ(binding_->buffer(0), binding_->buffer(1));
+      for (const int64_t slot : {0, 1})
+        EXPECT_EQ(Contents({BufferRef::kArgument, slot}), data + std::string(11, '\0'));
+      binding_.reset();
+    }
+  }
+}
+
+// The data of a run that did not come to its end are the contents of the buffer all the same, and of a
+// new version: whoever has computed something from the old contents must know.
+TEST_F(BindingTest, DataOfARunThatFailedAreANewVersion) {
+  for (const uint64_t handle : {1, 2}) {
+    ASSERT_TRUE(buffers_.Create(handle, device_, 16).ok());
+    buffers_.Lose(std::vector<uint64_t>{handle}, "test");
+  }
+  program_.variables = {{.name = "n", .min = 0, .max = 9}};
+  variables_ = {1};
+  for (const bool arrived : {true, false}) {
+    const uint64_t whole = buffers_.Version(1), part = buffers_.Version(2);
+    arguments_ = {{}, {.buffer = 1, .data = x_}, {.buffer = 2, .data = "12345"}};
+    BindAndFill();
+    const absl::Status why = binding_->Lose(0, arrived, absl::CancelledError("why"));
+    EXPECT_TRUE(absl::IsCancelled(why)) << why;
+    EXPECT_GT(buffers_.Version(1), whole);
+    EXPECT_GT(buffers_.Version(2), part);
+    EXPECT_EQ(buffers_.CheckContents(1).ok(), arrived);
+    EXPECT_FALSE(buffers_.CheckContents(2).ok()) << "it was lost, and not all of it was filled";
+    EXPECT_EQ(StatusText(why).find("buffer 1, 2") == std::string::npos, arrived);
+    binding_.reset();
+  }
+}
+
 TEST_F(BindingTest, NewHandlesAreThereAfterCommitOnly) {
   arguments_ = {{.buffer = 5}, {.data = x_}, {.buffer = 6}};
   BindAndFill();
@@ -153,15 +215,15 @@ TEST_F(BindingTest, LostIsWhatTheStepsThatBeganWrite) {
   for (const uint64_t handle : {1, 2, 3}) ASSERT_TRUE(buffers_.Create(handle, device_, 16).ok());
   arguments_ = {{.buffer = 1}, {.buffer = 2}, {.buffer = 3}};
   BindAndFill();
-  const absl::Status none = binding_->Lose(0, absl::CancelledError("why"));
+  const absl::Status none = binding_->Lose(0, true, absl::CancelledError("why"));
   EXPECT_THAT(StatusText(none), Not(HasSubstr("lost")));
-  const absl::Status one = binding_->Lose(1, absl::CancelledError("why"));
+  const absl::Status one = binding_->Lose(1, true, absl::CancelledError("why"));
   EXPECT_THAT(StatusText(one), HasSubstr("why"));
   EXPECT_THAT(StatusText(one), HasSubstr("buffer 1"));
   EXPECT_FALSE(buffers_.CheckContents(1).ok());
   EXPECT_TRUE(buffers_.CheckContents(2).ok());
   EXPECT_TRUE(buffers_.CheckContents(3).ok());
-  EXPECT_TRUE(absl::IsCancelled(binding_->Lose(2, absl::CancelledError("why"))));
+  EXPECT_TRUE(absl::IsCancelled(binding_->Lose(2, true, absl::CancelledError("why"))));
   EXPECT_FALSE(buffers_.CheckContents(3).ok());
 }
 

@@ -251,6 +251,31 @@ TEST_F(InlineRunTest, AFailedRunLosesWhatItHadBegunToWrite) {
   EXPECT_TRUE(buffers_.CheckContents(2).ok());
 }
 
+// A run that brings data and is ended before its first step, or in the middle: the buffer has the data,
+// and everybody who has noted the old version sees it.
+TEST_F(InlineRunTest, DataOfAnEndedRunChangeTheVersion) {
+  ASSERT_TRUE(Run({{.buffer = 1}, {.buffer = 2, .data = data_}}).ok());
+  auto longer = std::make_shared<Program>(*program_);
+  longer->steps.push_back(longer->steps[0]);
+  longer->may_be_long = true;  // it is asked before its first step too
+  program_ = longer;
+  for (const int last : {0, 1}) {
+    int looks = 0;
+    limits_.terms.wanted = [&](auto) {
+      return looks++ < last ? absl::OkStatus() : absl::CancelledError("nobody wants it");
+    };
+    const std::string other(16, static_cast<char>('o' + last));
+    const uint64_t before = buffers_.Version(2);
+    const int64_t launches = device().launches();
+    EXPECT_TRUE(absl::IsCancelled(Run({{.buffer = 1}, {.buffer = 2, .data = other}}).status()));
+    EXPECT_EQ(device().launches() - launches, last);
+    EXPECT_GT(buffers_.Version(2), before);
+    std::string got(16, '?');
+    EXPECT_TRUE(buffers_.Read(devices_, 2, 0, std::span(got)).ok());
+    EXPECT_EQ(got, other);
+  }
+}
+
 TEST_F(RunServiceTest, WhatCannotBeDoneInTimeIsRefused) {
   auto longer = std::make_shared<Program>(*program_);
   longer->least_ns = 2e9;
