@@ -51,6 +51,9 @@ void AddExecution(CLI::App& command, Globals& globals) {
       "--allow-tf32", [&globals] { globals.execution.allow_tf32 = true; },
       "operands of f32 products may be rounded to tf32 (ALLOW_TF32)");
   command.add_flag_callback(
+      "--reproducible", [&globals] { globals.execution.reproducible = true; },
+      "results have the same bits whatever was tuned or kept before (REPRODUCIBLE)");
+  command.add_flag_callback(
       "--noopt", [&globals] { globals.execution.noopt = true; },
       "compile kernels without opts (NOOPT)");
 }

@@ -220,6 +220,8 @@ class Engine {
   // Runs it with what earlier runs of the session have kept, if they have.
   std::shared_ptr<KeptRuns> KeptOf(Session& session) const;
   void RunWithKept(RunInput input, Session& session, const ProgramKey& key, RunDone done);
+  // Makes values in the background, as a part of `work`.
+  void MakeKept(Work work, KeptMake make, KeptMake::Done made);
   // The answer to a request whose id was used before.
   absl::StatusOr<ExecuteResult> Repeat(Session& session, uint64_t request_id,
                                        const ResultMemory::Known& known);

@@ -93,35 +93,45 @@ std::shared_ptr<KeptRuns> Engine::KeptOf(Session& session) const {
 
 void Engine::RunWithKept(RunInput input, Session& session, const ProgramKey& key, RunDone done) {
   if (absl::Status loss = TakeLoss(session); !loss.ok()) return done(std::move(loss));
+  // Whatever has been checked, such a request takes no part in it.
+  if (key.options.reproducible) return StartRun(std::move(input), std::move(done));
   const std::shared_ptr<KeptRuns> runs = KeptOf(session);
-  auto begun = runs->Begin(input.request.caller, key, *input.program, input.call, kept_programs_);
-  if (!begun) return StartRun(std::move(input), std::move(done));
-  auto kept = std::make_shared<KeptRun>(*std::move(begun));  // lives until the run is done
-  auto run_main = [kept](RunInput run, RunDone done) {
-    run.program = kept->main;
-    run.call.arguments = kept->arguments;
-    run.call.variables = kept->variables;
-    StartRun(std::move(run),
-             [kept, done = std::move(done)](absl::StatusOr<ExecuteResult> result) mutable {
-               kept = nullptr;
-               done(std::move(result));
-             });
-  };
-  if (kept->prologue == nullptr) return run_main(std::move(input), std::move(done));
-  RunInput prologue = input;
-  prologue.program = kept->prologue;
-  prologue.call = {.arguments = kept->prologue_arguments, .variables = {}, .free_buffers = {}};
-  StartRun(std::move(prologue),
-           [kept, runs, key, run_main, input = std::move(input),
-            done = std::move(done)](const absl::StatusOr<ExecuteResult>& result) mutable {
-             if (result.ok()) {
-               runs->Made(key);
-               return run_main(std::move(input), std::move(done));
-             }
-             // The undivided program says what is wrong, in the terms of the call.
-             runs->Refuse(key);
-             StartRun(std::move(input), std::move(done));
-           });
+  auto [run, make, made] =
+      runs->Begin(input.request.caller, key, input.program, input.call, kept_programs_);
+  if (run) {
+    auto kept = std::make_shared<KeptRun>(*std::move(run));  // lives until the run is done
+    input.program = kept->main;
+    input.call.arguments = kept->arguments;
+    input.call.variables = kept->variables;
+    return StartRun(std::move(input),
+                    [kept, done = std::move(done)](absl::StatusOr<ExecuteResult> result) mutable {
+                      kept = nullptr;
+                      done(std::move(result));
+                    });
+  }
+  if (make) {
+    done = [this, make = *std::move(make), made = std::move(made),
+            done = std::move(done)](absl::StatusOr<ExecuteResult> result) mutable {
+      // The daemon does not end before this work does, which begins while the call is still there.
+      auto work = result.ok() ? Begin() : absl::UnavailableError("the run failed");
+      done(std::move(result));
+      if (!work.ok()) return made(KeptMake::Outcome::kFailed);
+      MakeKept(*std::move(work), std::move(make), std::move(made));
+    };
+  }
+  StartRun(std::move(input), std::move(done));
+}
+
+void Engine::MakeKept(Work work, KeptMake make, KeptMake::Done made) {
+  make.limits = Limits();
+  make.limits.terms = TermsOf(nullptr, 0);
+  const Caller caller = make.caller;
+  long_runs_.Post(caller, [this, work = std::move(work), make = std::move(make),
+                           made = std::move(made)]() mutable {
+    StartKeptMake(std::move(make), watch_, long_runs_,
+                  [work = std::move(work),
+                   made = std::move(made)](KeptMake::Outcome outcome) mutable { made(outcome); });
+  });
 }
 
 absl::StatusOr<ExecuteResult> Engine::Repeat(Session& session, uint64_t request_id,

@@ -11,7 +11,7 @@
 namespace uopd::engine {
 
 CompileOptions Engine::Resolved(CompileOptions options) const {
-  const bool tunes = compile_.tunes() && !options.noopt;
+  const bool tunes = compile_.tunes() && !options.noopt && !options.reproducible;
   if (options.beam == 0 && tunes) options.beam = beam_.load(std::memory_order_relaxed);
   if (options.beam == 0) options.ignore_beam_cache = false;
   options.cache_level = std::min(options.cache_level, cache_level_);
@@ -26,6 +26,10 @@ absl::Status Engine::Check(const CompileOptions& wanted, const CompileOptions& o
                                           CompileOptions::kMaxCacheLevel));
   }
   if (options.beam == 0) return absl::OkStatus();
+  if (options.reproducible) {
+    return absl::InvalidArgumentError(
+        "a reproducible request has a beam, and tuned kernels may add up in another order");
+  }
   if (options.beam < 0 || options.beam > CompileOptions::kMaxBeam) {
     return absl::InvalidArgumentError(
         Cat("beam (", options.beam, ") is outside 0 to ", CompileOptions::kMaxBeam));
@@ -54,6 +58,8 @@ void Engine::StartTune(RequestContext& request, TuneWish wish, TuneStarted done)
   absl::Status status = Check(wish.options, options);
   if (status.ok() && !compile_.tunes())
     status = absl::UnavailableError("this daemon has no worker processes, and only these can tune");
+  if (status.ok() && options.reproducible)
+    status = absl::InvalidArgumentError("reproducible results cannot be tuned");
   if (!status.ok()) return done(std::move(status));
   wish.options = options;
   compile_.Post(request.caller,

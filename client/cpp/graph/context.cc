@@ -16,6 +16,7 @@ Context::Context(Client& client, const ContextChanges& changes)
   if (changes.allow_bf16) options.allow_bf16 = *changes.allow_bf16;
   if (changes.allow_f16) options.allow_f16 = *changes.allow_f16;
   if (changes.allow_tf32) options.allow_tf32 = *changes.allow_tf32;
+  if (changes.reproducible) options.reproducible = *changes.reproducible;
   if (changes.debug) options.debug = *changes.debug;
 }
 

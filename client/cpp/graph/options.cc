@@ -43,6 +43,7 @@ absl::StatusOr<ExecutionOptions> OptionsFromEnvironment() {
   UOPD_ASSIGN(const uint32_t allow_bf16, Number("ALLOW_BF16", 1));
   UOPD_ASSIGN(const uint32_t allow_f16, Number("ALLOW_F16", 1));
   UOPD_ASSIGN(const uint32_t allow_tf32, Number("ALLOW_TF32", 1));
+  UOPD_ASSIGN(const uint32_t reproducible, Number("REPRODUCIBLE", 1));
   UOPD_ASSIGN(const uint32_t debug, Number("DEBUG", 7));
   constexpr uint32_t kAbsent = UINT32_MAX;
   UOPD_ASSIGN(const uint32_t cache_level, Number("CACHELEVEL", 2, kAbsent));
@@ -53,6 +54,7 @@ absl::StatusOr<ExecutionOptions> OptionsFromEnvironment() {
   out.allow_bf16 = allow_bf16 != 0;
   out.allow_f16 = allow_f16 != 0;
   out.allow_tf32 = allow_tf32 != 0;
+  out.reproducible = reproducible != 0;
   out.debug = debug;
   return out;
 }

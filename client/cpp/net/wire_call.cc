@@ -14,6 +14,7 @@ v1::Options ToWire(const ExecutionOptions& options) {
   out.set_allow_bf16(options.allow_bf16);
   out.set_allow_f16(options.allow_f16);
   out.set_allow_tf32(options.allow_tf32);
+  out.set_reproducible(options.reproducible);
   if (options.cache_level) out.set_cache_level(*options.cache_level);
   return out;
 }

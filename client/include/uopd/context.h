@@ -26,6 +26,7 @@ struct ContextChanges {
   std::optional<bool> noopt;
   std::optional<bool> fast_math;
   std::optional<bool> allow_bf16, allow_f16, allow_tf32;
+  std::optional<bool> reproducible;
   std::optional<uint32_t> debug;
 };
 

@@ -20,6 +20,7 @@ struct ExecutionOptions {
   bool allow_bf16 = false;                // ALLOW_BF16=1
   bool allow_f16 = false;                 // ALLOW_F16=1
   bool allow_tf32 = false;                // ALLOW_TF32=1
+  bool reproducible = false;              // REPRODUCIBLE=1
   std::optional<uint32_t> cache_level{};  // CACHELEVEL=0..2
   bool operator==(const ExecutionOptions&) const = default;
 };
@@ -34,8 +35,8 @@ struct ClientOptions {
 };
 
 // The switches that the environment sets: BEAM=n, IGNORE_BEAM_CACHE=1, CACHELEVEL=0..2, NOOPT=1,
-// ALLOW_BF16=1, ALLOW_F16=1, ALLOW_TF32=1, DEBUG=1..7. Each variable may also have UOPD_ in front; that one wins. INVALID_ARGUMENT for a bad
-// value. Meant for ClientOptions::execution. The library itself never reads the environment.
+// ALLOW_BF16=1, ALLOW_F16=1, ALLOW_TF32=1, REPRODUCIBLE=1, DEBUG=1..7. Each variable may also have UOPD_ in front; that one
+// wins. INVALID_ARGUMENT for a bad value. Meant for ClientOptions::execution. The library itself never reads the environment.
 absl::StatusOr<ExecutionOptions> OptionsFromEnvironment();
 
 // Totals since the Client was made.

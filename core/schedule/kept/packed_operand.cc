@@ -26,17 +26,24 @@ int64_t BlockOf(int64_t size, int64_t lanes, const Target& target) {
   return size;
 }
 
-// The dtype of the base if the operand only widens it, so that a CAST after loading gives the
-// operand.
+// True if `to` has every value of `from`.
+bool HoldsAll(Dtype to, Dtype from) {
+  if (ir::IsSmallFloat(from)) return to == Dtype::F32;
+  if (!ir::IsInt(from) || !ir::IsInt(to) || ir::Bits(from) >= ir::Bits(to)) return false;
+  return ir::IsSigned(to) || !ir::IsSigned(from);
+}
+
+// The narrowest dtype on the way from the operand to its base from which one CAST gives the operand. A
+// chain of CASTs is one CAST only if all CASTs but the last keep every value: I8 -> U16 -> I32 widens
+// -1 to 65535, and I8 -> I32 to -1.
 Dtype KeptDtype(UOp value) {
   Dtype out = value.dtype();
   for (UOp u = value; u.Is(ir::kMovementOps) || u.Is(Op::CAST); u = u.src(0)) {
     if (!u.Is(Op::CAST)) continue;
     const Dtype from = u.src(0).dtype();
-    const bool exact = u.dtype() == Dtype::F32 && ir::IsSmallFloat(from);
-    if (!exact &&
-        !(ir::IsInt(from) && ir::IsInt(u.dtype()) && ir::Bits(from) < ir::Bits(u.dtype())))
-      break;
+    const bool only =
+        out == value.dtype() && ir::IsInt(from) && ir::IsInt(out) && ir::Bits(from) < ir::Bits(out);
+    if (!only && !HoldsAll(u.dtype(), from)) break;
     out = from;
   }
   return out;

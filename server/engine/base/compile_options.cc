@@ -19,8 +19,9 @@ std::string CompileOptions::KernelText() const {
 
 std::string CompileOptions::Text() const {
   return Cat(KernelText(), " allow_bf16=", allow_bf16 ? 1 : 0, " allow_f16=", allow_f16 ? 1 : 0,
-             " allow_tf32=", allow_tf32 ? 1 : 0, " beam=", beam,
-             " ignore_beam_cache=", ignore_beam_cache ? 1 : 0, " cache_level=", cache_level);
+             " allow_tf32=", allow_tf32 ? 1 : 0, " reproducible=", reproducible ? 1 : 0,
+             " beam=", beam, " ignore_beam_cache=", ignore_beam_cache ? 1 : 0,
+             " cache_level=", cache_level);
 }
 
 }  // namespace uopd::engine

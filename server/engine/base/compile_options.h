@@ -16,6 +16,8 @@ struct CompileOptions {
   // Operands of f32 products may be rounded to these dtypes (core/schedule/prepare/round_products.h).
   // Decided by the schedule: the kernel graphs then have the casts.
   bool allow_bf16 = false, allow_f16 = false, allow_tf32 = false;
+  // The bits of the results depend on nothing that was tuned, nor on what earlier runs have kept.
+  bool reproducible = false;
   int beam = 0;  // beam width of the search that tunes the kernels; 0: no tuning
   // Also tunes what has been tuned before.
   bool ignore_beam_cache = false;

@@ -4,11 +4,13 @@
 #include <utility>
 
 #include "core/base/telemetry/log.h"
+#include "core/base/text.h"
 #include "core/ir/graph.h"
 #include "core/ir/io/wire.h"
 #include "core/schedule/kept/kept.h"
 #include "core/schedule/prepare/round_products.h"
 #include "server/engine/compile/schedule/schedule_target.h"
+#include "server/engine/kept/sum_forms.h"
 
 namespace uopd::engine {
 namespace {
@@ -17,10 +19,13 @@ namespace {
 struct Preparing {
   RequestContext request;
   ProgramKey key;
+  std::shared_ptr<const Program> undivided;
   std::string prologue, main;  // graphs, as bytes
   std::shared_ptr<KeptProgram> out;
 
-  void Refuse(const absl::Status& why) const {
+  // `outcome`: what is counted.
+  void Refuse(const absl::Status& why, const char* outcome = "none") const {
+    metrics::KeptRuns({outcome}).Increment();
     UOPD_LOG(kInfo, "program keeps nothing", {"program", key.digest.Hex()}, {"why", why});
     out->state.store(KeptProgram::kRefused);
   }
@@ -34,7 +39,8 @@ absl::StatusOr<bool> Divide(Preparing& p, Graph& graph, const std::vector<bool>&
   Interrupt interrupt(p.request.deadline, p.request.cancelled);
   const InterruptScope scope(graph.ctx(), interrupt);
   // Rounding comes first, so that rounded operands are among the values to keep.
-  UOPD_ASSIGN(const ScheduleTarget target, OnlyScheduleTarget(devices, p.key.options));
+  UOPD_ASSIGN(const ScheduleTarget target,
+              ScheduleTargetOf(graph.ctx(), graph.sink(), devices, p.key.options));
   const ir::UOp rounded =
       schedule::RoundProducts(graph.ctx(), ir::Toposort(graph.ctx(), graph.sink()), target.options);
   UOPD_ASSIGN(const auto split,
@@ -57,6 +63,12 @@ absl::Status Complete(const Preparing& p) {
       return absl::InternalError("a kept value has no slot");
     out.slot_bytes.push_back(slot.info.bytes);
   }
+  const auto main = out.main->Get();
+  const Program* const parts[] = {program.get(), main.get()};
+  if (const std::string why = DifferentSums(*p.undivided, parts); !why.empty()) {
+    p.Refuse(absl::FailedPreconditionError(Cat("another order of sums: ", why)), "refused");
+    return absl::OkStatus();
+  }
   UOPD_LOG(kInfo, "program keeps values", {"program", p.key.digest.Hex()},
            {"values", out.slot_bytes.size()}, {"bytes", out.bytes},
            {"steps", out.main->Get()->steps.size()});
@@ -67,6 +79,7 @@ absl::Status Complete(const Preparing& p) {
 }  // namespace
 
 std::shared_ptr<KeptProgram> KeptPrograms::Get(const Caller& caller, const ProgramKey& key,
+                                               std::shared_ptr<const Program> undivided,
                                                const std::vector<bool>& stable, int64_t max_bytes) {
   auto preparing = std::make_shared<Preparing>();
   {
@@ -78,6 +91,7 @@ std::shared_ptr<KeptProgram> KeptPrograms::Get(const Caller& caller, const Progr
     absl::erase_if(known_, [](const auto& entry) { return entry.second.expired(); });
   }
   preparing->key = key;
+  preparing->undivided = std::move(undivided);
   preparing->request.caller = caller;
   // Drafts would be slower than the undivided program.
   preparing->request.background = true;

@@ -19,6 +19,16 @@ bool Includes(const std::vector<bool>& all, const std::vector<bool>& some) {
   return true;
 }
 
+// Whether the main program can take all arguments of the call. It does not use a slot whose values are
+// all kept, so it cannot return the contents of such a slot.
+bool TakesArguments(const Program& main, std::span<const Argument> arguments) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const bool used = i < main.slots.size() && main.slots[i].info.used;
+    if (!used && (arguments[i].return_data || arguments[i].data)) return false;
+  }
+  return true;
+}
+
 // The values of the variables in the order of the main program, which may differ from that of the
 // undivided one.
 std::optional<std::vector<int64_t>> VariablesFor(const Program& main, const Program& program,
@@ -66,11 +76,12 @@ std::vector<Contents> KeptRuns::ContentsOf(const Program& program, const RunCall
   return out;
 }
 
-bool KeptRuns::UpToDate(const State& state, std::span<const Contents> now) {
-  if (state.values == nullptr) return false;
+// Whether the stable slots have the same contents.
+bool KeptRuns::SameContents(const State& state, std::span<const Contents> a,
+                            std::span<const Contents> b) {
   for (size_t i = 0; i < state.slots.size(); ++i) {
-    if (state.slots[i] && (now[i].version == 0 || now[i] != state.values->made_from[i]))
-      return false;
+    if (!state.slots[i]) continue;
+    if (i >= a.size() || i >= b.size() || a[i].version == 0 || a[i] != b[i]) return false;
   }
   return true;
 }
@@ -102,93 +113,146 @@ absl::StatusOr<std::shared_ptr<KeptRuns::Values>> KeptRuns::Allocate(
   return out;
 }
 
-std::optional<KeptRun> KeptRuns::Begin(const Caller& caller, const ProgramKey& key,
-                                       const Program& program, const RunCall& call,
-                                       KeptPrograms& programs) {
+KeptRuns::Decision KeptRuns::Begin(const Caller& caller, const ProgramKey& key,
+                                   std::shared_ptr<const Program> program, const RunCall& call,
+                                   KeptPrograms& programs) {
   // A program of microseconds has nothing to gain.
-  if (max_bytes_ == 0 || program.quick) return std::nullopt;
-  if (call.arguments.size() > program.slots.size()) return std::nullopt;  // an error of the call
-  std::vector<Contents> now = ContentsOf(program, call);
+  if (max_bytes_ == 0 || program->quick) return {};
+  if (call.arguments.size() > program->slots.size()) return {};  // an error of the call
+  std::vector<Contents> now = ContentsOf(*program, call);
   std::shared_ptr<KeptProgram> divided, lost;  // `lost` is freed after the lock is released
   std::shared_ptr<Values> values, stale;       // so is `stale`
   std::vector<bool> slots;
+  bool checked = false;
   {
     MutexLock lock(mu_);
     State& state = StateOf(key);
     state.stable.Note(now);
-    if (state.values != nullptr && !UpToDate(state, now))
+    if (state.refused) return {};
+    if (state.values != nullptr && !SameContents(state, now, state.values->made_from))
       stale = std::exchange(state.values, nullptr);
     if (state.program != nullptr && state.program->IsLost()) {
       lost = std::exchange(state.program, nullptr);
       if (state.values != nullptr) stale = std::exchange(state.values, nullptr);
       --state.programs;  // that it is made again is not the fault of its slots
     }
+    if (state.values != nullptr && state.values->differs) {
+      state.refused = true;
+      stale = std::exchange(state.values, nullptr);
+      lost = std::exchange(state.program, nullptr);
+      return {};
+    }
     const std::vector<bool> stable = state.stable.For(kRunsBeforeKeeping);
     const bool settled = Includes(stable, state.slots);
     state.unsettled = settled ? 0 : state.unsettled + 1;
     if (state.program == nullptr || state.unsettled >= kRunsBeforeChanging) {
-      if (std::ranges::find(stable, true) == stable.end()) return std::nullopt;
-      if (state.programs == kMostProgramsOfKey) return std::nullopt;
+      if (std::ranges::find(stable, true) == stable.end()) return {};
+      if (state.programs == kMostProgramsOfKey) return {};
       ++state.programs;
       state.unsettled = 0;
       state.slots = stable;
-      state.program = programs.Get(caller, key, stable, max_bytes_);
-      return std::nullopt;
+      state.checked.clear();
+      state.program = programs.Get(caller, key, program, stable, max_bytes_);
+      return {};
     }
     divided = state.program;
-    if (divided == nullptr || divided->state.load() != KeptProgram::kReady) return std::nullopt;
+    if (divided == nullptr || divided->state.load() != KeptProgram::kReady) return {};
     values = state.values;
-    if (values != nullptr && !values->made) values = nullptr;  // its prologue failed
-    if (values == nullptr && !settled) return std::nullopt;
+    if (values == nullptr && !Includes(state.stable.For(RunsBeforeMaking(state)), state.slots))
+      return {};
+    if (values != nullptr && !values->made) return {};  // they are being made
+    if (values == nullptr && state.pause > 0) return --state.pause, Decision();
     slots = state.slots;
+    checked = SameContents(state, now, state.checked);
   }
   stale = nullptr;
-  KeptRun out;
-  out.main = divided->main->Get();
-  auto variables = VariablesFor(*out.main, program, call.variables);
-  if (!variables) return std::nullopt;
-  out.variables = *std::move(variables);
+  const std::shared_ptr<const Program> main = divided->main->Get();
+  if (!TakesArguments(*main, call.arguments)) return {};
+  auto variables = VariablesFor(*main, *program, call.variables);
+  if (!variables) return {};
   if (values == nullptr) {
-    if (!MakeRoom(divided->bytes)) return std::nullopt;
-    // Without the lock: taking from the quota may call Drop.
-    auto made = Allocate(*divided, std::move(now));
-    if (!made.ok()) return std::nullopt;
-    values = *std::move(made);
-    out.prologue = divided->prologue->Get();
-    MutexLock lock(mu_);
-    StateOf(key).values = values;
+    KeptMake make;
+    make.caller = caller;
+    make.undivided = std::move(program);
+    make.prologue = divided->prologue->Get();
+    make.main = main;
+    make.first_slot = divided->first_slot;
+    make.variables.assign(call.variables.begin(), call.variables.end());
+    make.main_variables = *std::move(variables);
+    make.checked = checked;
+    return Making(key, *divided, slots, std::move(now), std::move(make));
   }
-  metrics::KeptRuns({out.prologue == nullptr ? "used" : "made"}).Increment();
-  out.arguments.assign(call.arguments.begin(), call.arguments.end());
-  out.arguments.resize(divided->first_slot);
-  for (size_t i = 0; i < out.arguments.size() && out.prologue != nullptr; ++i) {
-    Argument& argument = out.prologue_arguments.emplace_back();
-    if (i < slots.size() && slots[i]) argument.buffer = out.arguments[i].buffer;
-  }
-  for (const Allocation& kept : values->memory) {
-    Argument argument;
-    // The argument keeps the values alive: Drop must not give their memory back to the quota.
-    argument.memory = std::shared_ptr<devices::Buffer>(values, kept.buffer.get());
-    out.arguments.push_back(argument);
-    if (out.prologue != nullptr) out.prologue_arguments.push_back(argument);
-  }
+  metrics::KeptRuns({"used"}).Increment();
+  Decision out;
+  KeptRun& run = out.run.emplace();
+  run.main = main;
+  run.variables = *std::move(variables);
+  run.arguments.assign(call.arguments.begin(), call.arguments.end());
+  run.arguments.resize(divided->first_slot);
+  for (auto& memory : MemoryOf(values)) run.arguments.emplace_back().memory = std::move(memory);
   return out;
 }
 
-void KeptRuns::Made(const ProgramKey& key) {
-  MutexLock lock(mu_);
-  State& state = StateOf(key);
-  if (state.values != nullptr) state.values->made = true;
+std::vector<std::shared_ptr<devices::Buffer>> KeptRuns::MemoryOf(
+    const std::shared_ptr<Values>& values) {
+  std::vector<std::shared_ptr<devices::Buffer>> out;
+  // The pointers keep the values alive: Drop must not give their memory back to the quota.
+  for (const Allocation& kept : values->memory) out.emplace_back(values, kept.buffer.get());
+  return out;
 }
 
-void KeptRuns::Refuse(const ProgramKey& key) {
-  std::shared_ptr<Values> stale;  // freed after the lock is released
+KeptRuns::Decision KeptRuns::Making(const ProgramKey& key, const KeptProgram& divided,
+                                    const std::vector<bool>& slots, std::vector<Contents> now,
+                                    KeptMake make) {
+  if (!MakeRoom(divided.bytes)) return {};
+  make.stable.resize(slots.size());
+  for (size_t i = 0; i < slots.size(); ++i) {
+    if (!slots[i]) continue;
+    make.stable[i] = buffers_.Find(now[i].handle);
+    if (make.stable[i] == nullptr) return {};
+  }
+  // Without the lock: taking from the quota may call Drop.
+  auto allocated = Allocate(divided, std::move(now));
+  if (!allocated.ok()) return {};
+  std::shared_ptr<Values> values = *std::move(allocated);
   {
     MutexLock lock(mu_);
     State& state = StateOf(key);
-    stale = std::exchange(state.values, nullptr);
-    state.program = nullptr;
-    state.programs = kMostProgramsOfKey;
+    state.values = values;
+    ++state.makes;
+  }
+  make.values = MemoryOf(values);
+  make.quota = quota_;
+  make.cancelled = [runs = weak_from_this()] { return runs.expired(); };
+  Decision out;
+  out.make = std::move(make);
+  out.made = [runs = weak_from_this(), key, values](KeptMake::Outcome outcome) mutable {
+    if (const auto held = runs.lock()) held->Made(key, values, outcome);
+    values = nullptr;
+  };
+  return out;
+}
+
+void KeptRuns::Made(const ProgramKey& key, const std::shared_ptr<Values>& values,
+                    KeptMake::Outcome outcome) {
+  std::shared_ptr<Values> failed;  // freed after the lock is released
+  MutexLock lock(mu_);
+  const auto state = std::ranges::find(states_, key, &State::key);
+  if (state == states_.end() || state->values != values) return;  // they are out of date
+  switch (outcome) {
+    case KeptMake::Outcome::kSame:
+      values->made = true;
+      state->checked = values->made_from;
+      metrics::KeptRuns({"made"}).Increment();
+      break;
+    case KeptMake::Outcome::kDiffers:
+      values->differs = true;
+      metrics::KeptRuns({"refused"}).Increment();
+      break;
+    case KeptMake::Outcome::kFailed:
+      failed = std::exchange(state->values, nullptr);
+      state->pause = RunsBeforeMaking(*state);
+      break;
   }
 }
 

@@ -5,22 +5,28 @@
 //      │ the same slots were stable in kRunsBeforeKeeping runs
 //   prepare      the divided program is made in the background (kept_program.h); as above
 //      │ ready
-//   make         the prologue runs into memory of the session, then the main program
+//   make         in the background the prologue runs into memory of the session, and both programs run
+//      │         over the same random contents (kept_make.h); as above
+//      │ their bits are the same
 //   use          only the main program runs
 //      │ a stable slot changed
-//   observe      the undivided program runs, until the slots are stable again
+//   observe      the undivided program runs, until the slots are stable again, for longer each time
+//
+// So a client gets the bits of the undivided program always. A program whose bits differ is left alone.
 //
 // The memory is charged to the session's quota. It is freed when the quota needs it for something
 // else (Drop), and when its contents are out of date.
 //
 // Thread-safe. The calls of a session come one at a time; Drop may come from any thread.
 #pragma once
+#include <algorithm>
 #include <list>
 #include <memory>
 #include <optional>
 #include <span>
 
 #include "core/base/mutex.h"
+#include "server/engine/kept/kept_make.h"
 #include "server/engine/kept/kept_program.h"
 #include "server/engine/kept/stable_slots.h"
 #include "server/engine/run/run_service.h"
@@ -30,32 +36,36 @@ namespace uopd::engine {
 
 // How a call runs with kept values. Belongs to one call.
 struct KeptRun {
-  std::shared_ptr<const Program> prologue;  // null: the values are there already
   std::shared_ptr<const Program> main;
-  std::vector<Argument> prologue_arguments, arguments;  // of main; they hold the memory
-  std::vector<int64_t> variables;                       // of main
+  std::vector<Argument> arguments;  // of main; they hold the memory
+  std::vector<int64_t> variables;   // of main
 };
 
-class KeptRuns : public Reclaimer {
+class KeptRuns : public Reclaimer, public std::enable_shared_from_this<KeptRuns> {
  public:
+  // What a call decides: it runs with kept values, or as the undivided program; then perhaps values are
+  // to be made behind its answer, and `made` is to be told how that ended.
+  struct Decision {
+    std::optional<KeptRun> run;
+    std::optional<KeptMake> make;
+    KeptMake::Done made;
+  };
   static constexpr int kRunsBeforeKeeping = 3;
   // After so many runs in which a slot was not stable, the program is divided again without it.
   static constexpr int kRunsBeforeChanging = 10;
   // A program whose slots become unstable this often is left alone.
   static constexpr int kMostProgramsOfKey = 4;
   static constexpr size_t kMostKeys = 64;
+  static constexpr int kMostDoublings = 5;
 
   // `max_bytes`: of all kept values of the session; 0: nothing is kept.
   KeptRuns(BufferStore& buffers, std::shared_ptr<Quota> quota, int64_t max_bytes)
       : buffers_(buffers), quota_(std::move(quota)), max_bytes_(max_bytes) {}
 
-  // Decides how a call runs. Nullopt: as the undivided program.
-  std::optional<KeptRun> Begin(const Caller& caller, const ProgramKey& key, const Program& program,
-                               const RunCall& call, KeptPrograms& programs) UOPD_EXCLUDES(mu_);
-  // The prologue of the last Begin of this key has run: its values may be used from now on.
-  void Made(const ProgramKey& key) UOPD_EXCLUDES(mu_);
-  // It failed: this program keeps nothing from now on.
-  void Refuse(const ProgramKey& key) UOPD_EXCLUDES(mu_);
+  // Decides how a call of `program` runs.
+  Decision Begin(const Caller& caller, const ProgramKey& key,
+                 std::shared_ptr<const Program> program, const RunCall& call,
+                 KeptPrograms& programs) UOPD_EXCLUDES(mu_);
   // Frees all kept values that no call uses, and divided programs of devices that are lost. True if
   // there were values.
   bool Drop() override UOPD_EXCLUDES(mu_);
@@ -67,7 +77,9 @@ class KeptRuns : public Reclaimer {
     std::vector<Allocation> memory;
     std::vector<Contents> made_from;  // by slot; those of slots that are not stable do not count
     int64_t bytes = 0;
-    bool made = false;
+    bool made = false;  // and may be used
+    bool differs =
+        false;  // the main program gives other bits, unless made_from has changed meanwhile
   };
   struct State {
     ProgramKey key;
@@ -77,14 +89,31 @@ class KeptRuns : public Reclaimer {
     int programs = 0;                      // made so far
     int unsettled = 0;                     // the last runs in which some of `slots` were not stable
     std::shared_ptr<Values> values;        // null: none
+    int makes = 0;                         // of `values`, begun so far
+    int pause = 0;                         // runs before the next make, after one that failed
+    std::vector<Contents> checked;         // made_from of the last values that passed the probes
+    bool refused = false;                  // the program is left alone from now on
   };
 
   State& StateOf(const ProgramKey& key) UOPD_REQUIRES(mu_);
+  // The stable runs that values need before they are made. Contents that change again and again must
+  // not cost a make for every few runs.
+  static int RunsBeforeMaking(const State& state) {
+    return kRunsBeforeKeeping << std::min(state.makes, kMostDoublings);
+  }
+  void Made(const ProgramKey& key, const std::shared_ptr<Values>& values, KeptMake::Outcome outcome)
+      UOPD_EXCLUDES(mu_);
   std::vector<Contents> ContentsOf(const Program& program, const RunCall& call) const;
+  static std::vector<std::shared_ptr<devices::Buffer>> MemoryOf(
+      const std::shared_ptr<Values>& values);
+  // The decision to make the values from these contents.
+  Decision Making(const ProgramKey& key, const KeptProgram& divided, const std::vector<bool>& slots,
+                  std::vector<Contents> now, KeptMake make) UOPD_EXCLUDES(mu_);
   // Frees values of the programs that were used longest ago until this many bytes are within the
   // limit. False: they cannot be.
   bool MakeRoom(int64_t bytes) UOPD_EXCLUDES(mu_);
-  static bool UpToDate(const State& state, std::span<const Contents> now);
+  static bool SameContents(const State& state, std::span<const Contents> a,
+                           std::span<const Contents> b);
   absl::StatusOr<std::shared_ptr<Values>> Allocate(const KeptProgram& program,
                                                    std::vector<Contents> now) const;
 

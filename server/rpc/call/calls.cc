@@ -214,6 +214,7 @@ engine::CompileOptions ToCompileOptions(const v1::Options& options) {
   out.allow_bf16 = options.allow_bf16();
   out.allow_f16 = options.allow_f16();
   out.allow_tf32 = options.allow_tf32();
+  out.reproducible = options.reproducible();
   out.beam = static_cast<int>(std::min<uint32_t>(options.beam(), INT32_MAX));
   out.ignore_beam_cache = options.ignore_beam_cache();
   if (options.has_cache_level()) {

@@ -111,6 +111,8 @@ std::unique_ptr<Scope> EnterContext(const ClientHandle& c, const nb::dict& chang
       wanted.allow_f16 = number(v) != 0;
     else if (name == "ALLOW_TF32")
       wanted.allow_tf32 = number(v) != 0;
+    else if (name == "REPRODUCIBLE")
+      wanted.reproducible = number(v) != 0;
     else
       throw nb::value_error(("no setting " + name).c_str());
   }

@@ -78,7 +78,7 @@ class Context(ContextDecorator):
   >>> with Context(NOOPT=1): (Tensor([1, 2]) + 1).realize().tolist()
   [2, 3]
 
-  BEAM, DEBUG, NOOPT, CACHELEVEL, IGNORE_BEAM_CACHE, ALLOW_F16, ALLOW_BF16, ALLOW_TF32, FAST_MATH: see docs/client.md.
+  BEAM, DEBUG, NOOPT, CACHELEVEL, IGNORE_BEAM_CACHE, ALLOW_F16, ALLOW_BF16, ALLOW_TF32, FAST_MATH, REPRODUCIBLE: see docs/client.md.
   TRAINING is Tensor.training. PROGRESS: 0 or 1, whether long waits are shown (docs/python.md), in all threads. Also a decorator.
   """
   __slots__ = ("_changes", "_training", "_progress", "_scopes")

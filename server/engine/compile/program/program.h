@@ -20,7 +20,8 @@
 
 namespace uopd::engine {
 
-// Runs `kernel`. If `kernel` is null, copies buffers[1], starting at byte `from`, into buffers[0].
+// Runs `kernel`. If `kernel` is null, copies buffers[1], starting at byte `from`, into buffers[0]; or, if
+// there is only one buffer, fills it with zeroes.
 struct Step {
   std::shared_ptr<const Kernel> kernel;
   DeviceState* device = nullptr;
@@ -147,8 +148,9 @@ struct ProgramKey {
   friend H AbslHashValue(H h, const ProgramKey& key) {
     const CompileOptions& options = key.options;
     return H::combine(std::move(h), key.digest, options.noopt, options.fast_math,
-                      options.allow_bf16, options.allow_f16, options.allow_tf32, options.beam,
-                      options.ignore_beam_cache, options.cache_level);
+                      options.allow_bf16, options.allow_f16, options.allow_tf32,
+                      options.reproducible, options.beam, options.ignore_beam_cache,
+                      options.cache_level);
   }
 };
 

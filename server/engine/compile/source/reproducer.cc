@@ -53,6 +53,8 @@ absl::StatusOr<CompileOptions> ParseOptions(std::string_view text) {
       out.allow_f16 = value != 0;
     } else if (name == "allow_tf32") {
       out.allow_tf32 = value != 0;
+    } else if (name == "reproducible") {
+      out.reproducible = value != 0;
     } else if (name == "beam") {
       out.beam = value;
     } else if (name == "ignore_beam_cache") {

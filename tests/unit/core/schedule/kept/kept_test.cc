@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <random>
 #include <set>
 
@@ -388,6 +389,38 @@ TEST(Kept, BytesArePackedInWords) {
   ASSERT_TRUE(split);
   EXPECT_EQ(DimsOfSlot(ctx, split->main, 3, Dtype::U32), (Dims{2, 4, 4}));
   ExpectSame(ctx, sink, *split, WordTarget());
+}
+
+// Weights that are widened in two steps. A weight of -1 may become 65535 on the way, so what is kept must
+// not be narrower than the first CAST that changes a value.
+TEST(Kept, ChainsOfCastsKeepTheirValues) {
+  constexpr Dtype kInts[] = {Dtype::I8,  Dtype::U8,  Dtype::I16, Dtype::U16,
+                             Dtype::I32, Dtype::U32, Dtype::I64, Dtype::U64};
+  constexpr Dtype kFloats[] = {Dtype::F8E4M3, Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::F64};
+  std::vector<std::array<Dtype, 3>> chains;
+  for (const auto dtypes : {std::span<const Dtype>(kInts), std::span<const Dtype>(kFloats)}) {
+    for (const Dtype a : dtypes) {
+      for (const Dtype b : dtypes) {
+        for (const Dtype c : dtypes) chains.push_back({a, b, c});
+      }
+    }
+  }
+  int kept = 0;
+  for (const auto& [from, by, to] : chains) {
+    SCOPED_TRACE(::testing::Message() << Name(from) << " -> " << Name(by) << " -> " << Name(to));
+    ir::UOpContext ctx;
+    GraphBuilder g(ctx);
+    const UOp x = g.Input({8, 16}, to), w = g.Input({16, 8}, from);
+    g.Output(g.MatMul(x, ir::Cast(ctx, ir::Cast(ctx, w, by), to)));
+    const UOp sink = g.Finish();
+    for (const Target& target : {SmallTarget(), WordTarget()}) {
+      const auto split = Split(ctx, sink, Slots({1}), target);
+      if (!split) continue;
+      ++kept;
+      ExpectSame(ctx, sink, *split, target);
+    }
+  }
+  EXPECT_GT(kept, 400);
 }
 
 // Tiles that the target has no instruction of one row for need words only where they are filled.

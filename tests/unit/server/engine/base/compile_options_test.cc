@@ -8,17 +8,20 @@ namespace {
 
 TEST(CompileOptionsTest, TextHasAllOfThem) {
   EXPECT_EQ(CompileOptions().Text(),
-            "noopt=0 fast_math=0 allow_bf16=0 allow_f16=0 allow_tf32=0 beam=0 ignore_beam_cache=0 "
+            "noopt=0 fast_math=0 allow_bf16=0 allow_f16=0 allow_tf32=0 reproducible=0 beam=0 "
+            "ignore_beam_cache=0 "
             "cache_level=2");
   const CompileOptions options{.noopt = true,
                                .fast_math = true,
                                .allow_bf16 = true,
                                .allow_tf32 = true,
+                               .reproducible = true,
                                .beam = 4,
                                .ignore_beam_cache = true,
                                .cache_level = 1};
   EXPECT_EQ(options.Text(),
-            "noopt=1 fast_math=1 allow_bf16=1 allow_f16=0 allow_tf32=1 beam=4 ignore_beam_cache=1 "
+            "noopt=1 fast_math=1 allow_bf16=1 allow_f16=0 allow_tf32=1 reproducible=1 beam=4 "
+            "ignore_beam_cache=1 "
             "cache_level=1");
 }
 
@@ -26,6 +29,7 @@ TEST(CompileOptionsTest, TextHasAllOfThem) {
 TEST(CompileOptionsTest, KernelTextHasThoseThatDecideCode) {
   const CompileOptions options{.allow_bf16 = true,
                                .allow_tf32 = true,
+                               .reproducible = true,
                                .beam = 4,
                                .ignore_beam_cache = true,
                                .cache_level = 0};

@@ -274,10 +274,35 @@ TEST(KeptRuns, RandomCallsGiveTheSameResults) {
           << got.substr(0, 300) << "\n"
           << want.substr(0, 300);
       ASSERT_TRUE(got == want) << "round " << round << " step " << step << " call " << what;
+      // Now and then nothing changes for so long that values are kept.
+      if (step % 20 != 0) continue;
+      const double used_before = Used();
+      const std::string x = Side::Bytes(kX, step);
+      std::vector<Argument> usual = Usual();
+      usual[kX] = {.data = x};
+      EXPECT_TRUE(uopd::test::Eventually([&] {
+        EXPECT_TRUE(keeps.Run(usual) == forgets.Run(usual))
+            << "round " << round << " step " << step;
+        return Used() > used_before + 2;
+      }));
     }
     used += Used() - before;
   }
-  EXPECT_GT(used, 10 * rounds) << "few of the runs used kept values";
+  EXPECT_GT(used, 20 * rounds) << "few of the runs used kept values";
+}
+
+// The main part does not use the weights, but a client may ask for them all the same.
+TEST(KeptRuns, AReadSlotWhoseValueIsKeptCanBeReturned) {
+  Side side("16MiB");
+  WriteAll(side);
+  ASSERT_TRUE(RunsUntilUsed(side));
+  for (int i = 0; i < 4; ++i) {
+    std::vector<Argument> arguments = Usual();
+    arguments[kW].return_data = i % 2 == 0;
+    arguments[kResult].return_data = false;
+    const std::string got = side.Run(arguments);
+    EXPECT_TRUE(got == (i % 2 == 0 ? Side::Bytes(kW, kW) : "")) << got.substr(0, 300);
+  }
 }
 
 // What is kept on a lost device goes with it, and so does the code that made it.

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// The order in which the kernels of a program add up, so that two programs can be compared.
+//
+// Elementwise operations give the same bits in every kernel. A reduction does not: opts decide the order
+// of its terms, and whether a product is rounded before it is added (docs/codegen.md). The *form* of a
+// reduction says both: its loops in the order in which they run, and what splits them.
+//
+// Two programs of one tensor graph have the same reductions in different kernels. What both programs know
+// of a reduction is its *kind*: op, dtype, number of terms, and whether it adds up products, squares or
+// other values. If every kind has one form in both programs, the same one, then both add up in the same
+// order. The check refuses some programs that do, and accepts none that do not.
+#pragma once
+#include <span>
+#include <string>
+
+#include "server/engine/compile/program/program.h"
+
+namespace uopd::engine {
+
+// Empty if every kind of reduction has one form in `one` and the same one in `parts` together. Otherwise
+// says which kind has not. Takes as long as codegen takes to apply the opts of all kernels.
+std::string DifferentSums(const Program& one, std::span<const Program* const> parts);
+
+}  // namespace uopd::engine
