@@ -178,11 +178,15 @@ absl::Status Binding::Separate() {
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return std::pair(slots_[a].buffer.get(), a) < std::pair(slots_[b].buffer.get(), b);
   });
+  absl::InlinedVector<std::span<const size_t>, 4> shared;
   for (size_t begin = 0, end; begin < order.size(); begin = end) {
     end = begin + 1;
     while (end < order.size() && slots_[order[end]].buffer == slots_[order[begin]].buffer) ++end;
-    if (end - begin > 1) UOPD_TRY(SeparateSlots(std::span(order).subspan(begin, end - begin)));
+    if (end - begin > 1) shared.push_back(std::span(order).subspan(begin, end - begin));
   }
+  // An error names the first slots that are wrong, wherever the buffers lie.
+  std::ranges::sort(shared, {}, [](std::span<const size_t> slots) { return slots[0]; });
+  for (std::span<const size_t> slots : shared) UOPD_TRY(SeparateSlots(slots));
   return absl::OkStatus();
 }
 
