@@ -17,8 +17,10 @@
 #include "cache/store.h"
 #include "core/ir/io/print.h"
 #include "core/ir/io/wire.h"
+#include "devices/cuda/cuda_device.h"
 #include "server/engine/compile/source/core_compiler.h"
 #include "server/engine/engine.h"
+#include "tests/support/cuda/fake_cuda.h"
 #include "tests/support/environment.h"
 #include "tests/support/graph_generator.h"
 #include "tests/support/pocl.h"
@@ -48,6 +50,39 @@ struct Act {
   uint64_t request_id = 0;
   int cancel_at = -1;  // the look of the run at which it is not wanted any more; -1: none
 };
+
+// Copies between two devices, of fixed and of variable sizes, of whole slots and of parts. No kernel is
+// needed for them, so the fake of CUDA's driver can do them.
+test::GeneratedGraph CopyGraph(ir::UOpContext& ctx, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto pick = [&](uint64_t n) { return static_cast<int64_t>(random() % n); };
+  test::GeneratedGraph out;
+  const ir::UOp n = ir::Variable(ctx, "n", 0, 5);
+  out.variables["n"] = 3;
+  std::vector<ir::UOp> stores;
+  const auto slot = [&](const ir::SymbolicDims& dims, bool other) {
+    const auto number = static_cast<int64_t>(out.slots.size());
+    out.slots.push_back(test::HostArray::Zeros(ir::Dtype::I32, ir::MaxDims(ctx, ir::Shape(dims))));
+    return ir::Param(ctx, number, ir::Dtype::I32, ir::ShapeArg(ctx, ir::Shape(dims)),
+                     other ? "CUDA:1" : "CUDA:0");
+  };
+  for (int64_t i = 1 + pick(3); i > 0; --i) {
+    ir::SymbolicDims dims = {ctx.Idx(2 + pick(3)), ctx.Idx(1 + pick(4))};
+    if (pick(3) > 0) dims[static_cast<size_t>(pick(2))] = n;
+    const bool other = pick(2) == 0;
+    ir::UOp x = slot(dims, other);
+    if (ir::StaticDims(ir::Shape(dims)) && pick(2) == 0) {  // the last row
+      const ir::UOp last = ctx.Idx(dims[0].const_int() - 1);
+      dims[0] = ctx.Idx(1);
+      x = ir::Shrink(ctx, x, ir::ShapeArg(ctx, ir::Shape(ir::SymbolicDims{last, ctx.Idx(0)})),
+                     ir::ShapeArg(ctx, ir::Shape(dims)));
+    }
+    x = ctx.Make(ir::Op::COPY, x.dtype(), {x}, ctx.Data({}, other ? "CUDA:0" : "CUDA:1"));
+    stores.push_back(ir::Store(ctx, slot(dims, !other), x));
+  }
+  out.sink = ir::Sink(ctx, stores);
+  return out;
+}
 
 // Chooses the calls for one graph.
 class Director {
@@ -177,6 +212,17 @@ class MemoryOfOthersTest : public testing::TestWithParam<const char*> {
     options.memory_limit_bytes = 256 << 20;
     options.cpu_threads = 2;
     options.memory_pattern = [] { return std::byte{pattern.load()}; };
+    if (device == "CUDA") {
+      options.devices = "CUDA,CUDA:1";
+      options.open = [this, pattern = options.memory_pattern](const devices::DeviceName& name) {
+        return devices::cuda::CudaDevice::Open({.index = name.index,
+                                                .memory_limit_bytes = size_t{64} << 20,
+                                                .pattern = pattern,
+                                                .ptx = true,
+                                                .driver = driver_.get(),
+                                                .ptxc = "/nowhere/uopd-ptxc"});
+      };
+    }
     engine_ = *Engine::Create(config, std::make_unique<CoreCompiler>(),
                               std::make_unique<cache::Store>(64 << 20),
                               *devices::Registry::Create(options), nullptr);
@@ -241,6 +287,9 @@ class MemoryOfOthersTest : public testing::TestWithParam<const char*> {
     return out;
   }
 
+  tests::FakeCuda cuda_;
+  const std::unique_ptr<devices::cuda::CudaDriver> driver_ =
+      devices::cuda::CudaDriver::Create(cuda_.Api()).value();
   std::unique_ptr<Engine> engine_;
   int ran_ = 0;          // runs without an error
   size_t returned_ = 0;  // bytes
@@ -248,16 +297,23 @@ class MemoryOfOthersTest : public testing::TestWithParam<const char*> {
 
 TEST_P(MemoryOfOthersTest, NeverLeavesTheDaemon) {
   const std::string_view device = GetParam();
-  const int usual = device == "INTERP" ? 300 : device == "CPU" ? 40 : 8;  // by what compiling costs
+  const int usual = device == "INTERP" ? 300
+                    : device == "CUDA" ? 60
+                    : device == "CPU"  ? 40
+                                       : 8;  // by what compiling costs
   const auto graphs = static_cast<int>(test::CasesFromEnvironment("UOPD_FUZZ_LEAKS", usual));
   const auto start = static_cast<int>(test::FromEnvironment("UOPD_FUZZ_SEED", 0));
   const bool two_devices = engine_->devices().size() > 1;
   for (int seed = start; seed < start + graphs; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     ir::UOpContext ctx;
-    const test::GeneratedGraph g = test::GenerateGraph(
-        ctx, static_cast<uint64_t>(seed),
-        {.ops = 3 + seed % 20, .symbolic = seed % 3 != 0, .devices = two_devices && seed % 2 == 0});
+    const auto number = static_cast<uint64_t>(seed);
+    const test::GeneratedGraph g =
+        device == "CUDA" ? CopyGraph(ctx, number)
+                         : test::GenerateGraph(ctx, number,
+                                               {.ops = 3 + seed % 20,
+                                                .symbolic = seed % 3 != 0,
+                                                .devices = two_devices && seed % 2 == 0});
     const std::string graph = ir::Encode(ctx, g.sink);
     const std::vector<Act> acts = Director(g, ctx, static_cast<uint64_t>(seed)).Choose(6);
     // The first run compiles, so looks of a run are those of its steps only.
@@ -289,7 +345,7 @@ TEST_P(MemoryOfOthersTest, NeverLeavesTheDaemon) {
   EXPECT_GT(returned_, static_cast<size_t>(graphs) * 50);
 }
 
-INSTANTIATE_TEST_SUITE_P(Device, MemoryOfOthersTest, testing::Values("CPU", "INTERP", "CL"),
+INSTANTIATE_TEST_SUITE_P(Device, MemoryOfOthersTest, testing::Values("CPU", "INTERP", "CL", "CUDA"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
