@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "server/ready_file.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdio>
-#include <fstream>
-
+#include "core/base/output_file.h"
 #include "core/base/text.h"
 
 namespace uopd {
@@ -24,22 +23,29 @@ std::string Quoted(const std::string& text) {
 
 absl::Status ReadyFile::Write(const std::string& path, const std::string& listen,
                               const std::string& http) {
-  const std::string temporary = Cat(path, ".", getpid());
-  std::ofstream out(temporary, std::ios::trunc);
-  out << "{\"pid\":" << getpid() << ",\"listen\":" << Quoted(listen) << ",\"http\":" << Quoted(http)
-      << "}\n";
-  out.close();
-  if (!out || std::rename(temporary.c_str(), path.c_str()) != 0) {
-    std::remove(temporary.c_str());
-    return absl::UnavailableError(Cat("ready file (", path, ") cannot be written"));
+  const auto write = [&]() -> absl::Status {
+    UOPD_ASSIGN(OutputFile out, OutputFile::Create(path));
+    UOPD_TRY(out.Write(Cat("{\"pid\":", getpid(), ",\"listen\":", Quoted(listen),
+                           ",\"http\":", Quoted(http), "}\n")));
+    UOPD_TRY(out.Keep());
+    if (!out.is_stream()) path_ = path;
+    return absl::OkStatus();
+  };
+  if (const absl::Status status = write(); !status.ok()) {
+    return absl::UnavailableError(
+        Cat("ready file (", path, ") cannot be written: ", StatusText(status)));
   }
-  path_ = path;
   return absl::OkStatus();
 }
 
 void ReadyFile::Remove() {
-  if (!path_.empty()) std::remove(path_.c_str());
+  if (!path_.empty()) RemoveAt(path_);
   path_.clear();
+}
+
+void ReadyFile::RemoveAt(const std::string& path) {
+  struct stat facts{};
+  if (lstat(path.c_str(), &facts) == 0 && S_ISREG(facts.st_mode)) unlink(path.c_str());
 }
 
 }  // namespace uopd

@@ -18,6 +18,8 @@ class ReadyFile {
   // Writes the file at `path` atomically: one line of JSON with pid, listen and http.
   absl::Status Write(const std::string& path, const std::string& listen, const std::string& http);
   void Remove();  // no effect if nothing was written
+  // Removes the regular file at `path`, and nothing else that may be there.
+  static void RemoveAt(const std::string& path);
 
  private:
   std::string path_;

@@ -20,6 +20,7 @@
 #include "core/base/text.h"
 #include "server/config_file.h"
 #include "server/daemon.h"
+#include "server/ready_file.h"
 #include "server/replay.h"
 #include "server/worker/fork/fork_loop.h"
 #include "server/worker/fork/fork_server.h"
@@ -100,7 +101,7 @@ std::atomic<const char*> ending{"requests"};
 void ExitWhenStuck(std::chrono::milliseconds after, const std::string& ready_file) {
   std::thread([after, ready_file] {
     std::this_thread::sleep_for(after);
-    if (!ready_file.empty()) unlink(ready_file.c_str());
+    if (!ready_file.empty()) ReadyFile::RemoveAt(ready_file);
     // The log itself may be stuck, for example on a disk that hangs.
     std::latch& logged = *new std::latch(1);
     std::thread([&logged] {

@@ -83,14 +83,6 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   return out;
 }
 
-absl::Status WriteFile(const std::string& path, std::string_view contents) {
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out.write(contents.data(), static_cast<std::streamsize>(contents.size()));
-  out.close();
-  return out ? absl::OkStatus()
-             : absl::UnknownError(Cat("cannot write ", path, ": ", std::strerror(errno)));
-}
-
 absl::StatusOr<IdxArray> ParseIdx(std::string_view file, size_t max_bytes) {
   std::string unpacked;
   if (file.starts_with("\x1f\x8b")) {

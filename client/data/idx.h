@@ -32,6 +32,5 @@ struct Examples {
 absl::StatusOr<Examples> LoadExamples(const std::string& folder, const std::string& prefix);
 
 absl::StatusOr<std::string> ReadFile(const std::string& path);
-absl::Status WriteFile(const std::string& path, std::string_view contents);
 
 }  // namespace uopd::client

@@ -7,11 +7,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 
 #include "absl/container/flat_hash_map.h"
 #include "core/base/config/debug_flags.h"
 #include "core/base/mutex.h"
+#include "core/base/output_file.h"
 #include "core/base/telemetry/log.h"
 #include "core/base/text.h"
 #include "core/ir/io/print.h"
@@ -54,10 +54,20 @@ TraceFile::~TraceFile() = default;
 
 absl::Status TraceFile::Open(const std::string& path) {
   auto state = std::make_unique<State>();
-  state->file = std::fopen(path.c_str(), "we");
-  if (state->file == nullptr)
+  // The file has its name at once, so that it can be read while it grows.
+  auto made = OutputFile::Create(path);
+  absl::Status status = made.ok() ? made->Keep() : made.status();
+  if (status.ok()) {
+    UniqueFd fd = made->Release();
+    state->file = fdopen(fd.get(), "w");
+    if (state->file != nullptr)
+      fd.Release();
+    else
+      status = absl::ErrnoToStatus(errno, "opening a stream");
+  }
+  if (!status.ok())
     return absl::UnavailableError(
-        Cat("cannot record rewrites in ", path, ": ", std::strerror(errno)));
+        Cat("cannot record rewrites in ", path, ": ", StatusText(status)));
   the_file = new TraceFile(std::move(state));  // never deleted: a Rewriter may use the old one
   return absl::OkStatus();
 }

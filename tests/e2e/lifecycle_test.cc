@@ -81,6 +81,18 @@ TEST_F(LifecycleTest, PagesSayWhatTheDaemonDoes) {
   EXPECT_THAT(ready, StartsWith("{\"pid\":" + std::to_string(daemon.pid()) + ","));
 }
 
+TEST_F(LifecycleTest, TheReadyFileReplacesNothingButFiles) {
+  const fs::path place = folder_.path() / "planted", victim = folder_.path() / "victim";
+  std::ofstream(victim) << "mine";
+  fs::create_symlink(victim, place);
+  const auto started = test::Daemon::Start({.program = UOPD_BINARY,
+                                            .folder = folder_.path().string(),
+                                            .flags = {"--ready-file=" + place.string()}});
+  EXPECT_FALSE(started.ok());
+  EXPECT_TRUE(fs::is_symlink(place));
+  EXPECT_EQ(ReadFile(victim), "mine");
+}
+
 TEST_F(LifecycleTest, TerminationFinishesWhatRuns) {
   DaemonProcess daemon(folder_.path());
   Client client(daemon);

@@ -17,6 +17,7 @@
 
 #include "client/data/idx.h"
 #include "client/data/npy.h"
+#include "core/base/output_file.h"
 #include "core/base/text.h"
 #include "core/ir/build.h"
 #include "core/ir/io/print.h"
@@ -190,7 +191,7 @@ TEST(MainJobTest, RunComputesAMatrixProduct) {
   DaemonProcess daemon(folder.path());
   ASSERT_TRUE(daemon.running());
   const std::string dir = folder.path().string();
-  ASSERT_TRUE(client::WriteFile(dir + "/matmul.uop", MatmulText(kN)).ok());
+  ASSERT_TRUE(WriteFile(dir + "/matmul.uop", MatmulText(kN)).ok());
   std::mt19937 random(1);
   std::uniform_real_distribution<float> uniform(0, 1);
   std::vector<float> x(kN * kN), y(kN * kN);
@@ -199,8 +200,7 @@ TEST(MainJobTest, RunComputesAMatrixProduct) {
     client::NpyArray array = {ir::Dtype::F32,
                               {kN, kN},
                               std::string(reinterpret_cast<const char*>(v->data()), v->size() * 4)};
-    ASSERT_TRUE(
-        client::WriteFile(dir + (v == &x ? "/x.npy" : "/y.npy"), *client::FormatNpy(array)).ok());
+    ASSERT_TRUE(WriteFile(dir + (v == &x ? "/x.npy" : "/y.npy"), *client::FormatNpy(array)).ok());
   }
   const Output out =
       RunUopctl("--address " + daemon.listen() + " run " + dir + "/matmul.uop --input a0=" + dir +
@@ -231,7 +231,7 @@ TEST(MainJobTest, SlotsWithoutInputStartAsZeros) {
   ASSERT_TRUE(daemon.running());
   const std::string file = folder.path().string() + "/matmul.uop";
   for (const int64_t n : {2, 200}) {  // sent with the request, and buffers of their own
-    ASSERT_TRUE(client::WriteFile(file, MatmulText(n)).ok());
+    ASSERT_TRUE(WriteFile(file, MatmulText(n)).ok());
     const Output out = RunUopctl("--address " + daemon.listen() + " --json run " + file);
     ASSERT_EQ(out.code, 0) << out.text;
     EXPECT_NE(out.text.find("\"values\":[0.0,0.0,0.0,0.0"), std::string::npos)
@@ -244,7 +244,7 @@ TEST(MainJobTest, FlagAndVariableAskForTuning) {
   DaemonProcess daemon(folder.path(), {"--tune-candidates=8"});
   ASSERT_TRUE(daemon.running());
   const std::string dir = folder.path().string();
-  ASSERT_TRUE(client::WriteFile(dir + "/matmul.uop", MatmulText(8)).ok());
+  ASSERT_TRUE(WriteFile(dir + "/matmul.uop", MatmulText(8)).ok());
   const std::string command = "--address " + daemon.listen() + " --json run " + dir + "/matmul.uop";
   const auto tuned = [&](const std::string& environment, const std::string& flags) {
     const Output out = RunUopctl(command + flags, environment);
@@ -269,11 +269,11 @@ TEST(MainJobTest, CacheExplainSaysWhatDiffers) {
   ASSERT_TRUE(daemon.running());
   const std::string dir = folder.path().string(), to = "--address " + daemon.listen() + " ";
   const auto write = [&](const std::string& name, const std::string& factor) {
-    ASSERT_TRUE(client::WriteFile(dir + "/" + name,
-                                  "%0 = CONST<index> {4}\n%1 = STACK<index> %0\n"
-                                  "%2 = PARAM<f32> %1 {0, GLOBAL}\n%3 = CONST<f32> {" +
-                                      factor + "}\n%4 = MUL<f32> %2, %3\n%5 = STORE %2, %4\n" +
-                                      "%6 = SINK %5\n")
+    ASSERT_TRUE(WriteFile(dir + "/" + name,
+                          "%0 = CONST<index> {4}\n%1 = STACK<index> %0\n"
+                          "%2 = PARAM<f32> %1 {0, GLOBAL}\n%3 = CONST<f32> {" +
+                              factor + "}\n%4 = MUL<f32> %2, %3\n%5 = STORE %2, %4\n" +
+                              "%6 = SINK %5\n")
                     .ok());
   };
   write("a.uop", "2"), write("b.uop", "3");
@@ -303,10 +303,10 @@ TEST(MainJobTest, CacheExplainSaysWhatDiffers) {
 TEST(MainJobTest, CacheExplainNamesWhatTheDeviceHasOtherwise) {
   TemporaryFolder folder;
   const std::string file = folder.path().string() + "/a.uop";
-  ASSERT_TRUE(client::WriteFile(file,
-                                "%0 = CONST<index> {4}\n%1 = STACK<index> %0\n"
-                                "%2 = PARAM<f32> %1 {0, GLOBAL}\n%3 = ADD<f32> %2, %2\n"
-                                "%4 = STORE %2, %3\n%5 = SINK %4\n")
+  ASSERT_TRUE(WriteFile(file,
+                        "%0 = CONST<index> {4}\n%1 = STACK<index> %0\n"
+                        "%2 = PARAM<f32> %1 {0, GLOBAL}\n%3 = ADD<f32> %2, %2\n"
+                        "%4 = STORE %2, %3\n%5 = SINK %4\n")
                   .ok());
   for (const int threads : {1, 3}) {
     DaemonProcess daemon(folder.path(), {Cat("--device-cpu-threads=", threads)});
@@ -330,9 +330,9 @@ TEST(MainJobTest, WrongFilesAndGraphsAreExplained) {
   DaemonProcess daemon(folder.path());
   ASSERT_TRUE(daemon.running());
   const std::string dir = folder.path().string(), to = "--address " + daemon.listen() + " ";
-  ASSERT_TRUE(client::WriteFile(dir + "/bad.uop",
-                                "%0 = CONST<index> {4}\n%1 = STACK<index> %0\n%2 = NEG<f32> %1\n")
-                  .ok());
+  ASSERT_TRUE(
+      WriteFile(dir + "/bad.uop", "%0 = CONST<index> {4}\n%1 = STACK<index> %0\n%2 = NEG<f32> %1\n")
+          .ok());
   const Output bad = RunUopctl(to + "run " + dir + "/bad.uop");
   EXPECT_NE(bad.code, 0);
   EXPECT_NE(bad.text.find("NEG of index gives index, not f32"), std::string::npos) << bad.text;

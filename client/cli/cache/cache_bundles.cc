@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: MIT
 // uopctl cache export, import, diff: entries of the cache in signed files.
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <map>
 #include <optional>
 
@@ -14,54 +9,14 @@
 #include "client/cli/cache/cache_flags.h"
 #include "client/cli/command.h"
 #include "client/cli/print_json.h"
+#include "core/base/output_file.h"
 #include "core/base/text.h"
-#include "core/base/unique_fd.h"
 
 namespace uopd::cli {
 namespace {
 
 using nlohmann::json;
 using ull = unsigned long long;
-
-// A file that has its name only when it is whole.
-class NewFile {
- public:
-  explicit NewFile(std::string path)
-      : path_(std::move(path)),
-        partial_(path_ + ".partial"),
-        fd_(open(partial_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)) {}
-  ~NewFile() {
-    if (!kept_ && fd_.get() >= 0) unlink(partial_.c_str());
-  }
-  absl::Status Write(std::string_view bytes) {
-    if (fd_.get() < 0) return Failed("cannot be made");
-    while (!bytes.empty()) {
-      const ssize_t n = write(fd_.get(), bytes.data(), bytes.size());
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return Failed("cannot be written");
-      bytes.remove_prefix(static_cast<size_t>(n));
-      bytes_ += static_cast<uint64_t>(n);
-    }
-    return absl::OkStatus();
-  }
-  absl::Status Keep() {
-    if (fsync(fd_.get()) != 0 || rename(partial_.c_str(), path_.c_str()) != 0)
-      return Failed("cannot be kept");
-    kept_ = true;
-    return absl::OkStatus();
-  }
-  uint64_t bytes() const { return bytes_; }
-
- private:
-  absl::Status Failed(const char* what) const {
-    return absl::UnavailableError(
-        Cat("the file ", partial_, " ", what, ": ", std::strerror(errno)));
-  }
-  const std::string path_, partial_;
-  const UniqueFd fd_;
-  uint64_t bytes_ = 0;
-  bool kept_ = false;
-};
 
 absl::Status Export(const Globals& globals, const std::string& bundle, const S3Flags& s3,
                     const CacheFilterFlags& filter) {
@@ -80,7 +35,7 @@ absl::Status Export(const Globals& globals, const std::string& bundle, const S3F
   v1::ExportCacheRequest request;
   *request.mutable_filter() = ToWire(filter);
   for (int i = 1;; ++i) {
-    NewFile file(path);
+    UOPD_ASSIGN(OutputFile file, OutputFile::Create(path, {.mode = 0600, .durable = true}));
     const auto exported =
         session->ExportCache(request, [&](std::string_view bytes) { return file.Write(bytes); });
     if (absl::IsAborted(exported.status()) && i < kTries) continue;

@@ -10,8 +10,8 @@
 #include "client/cli/print_json.h"
 #include "client/cli/run/graph_run.h"
 #include "client/cpp/net/wire_call.h"
-#include "client/data/idx.h"
 #include "client/data/npy.h"
+#include "core/base/output_file.h"
 #include "core/base/text.h"
 #include "core/ir/analysis/eval.h"
 
@@ -65,7 +65,7 @@ absl::Status Run(const Globals& globals, const GraphFlags& flags) {
     if (!s.written) continue;
     if (!s.output_path.empty()) {
       UOPD_ASSIGN(std::string file, client::FormatNpy({s.dtype, s.dims, s.result}));
-      UOPD_TRY(client::WriteFile(s.output_path, file));
+      UOPD_TRY(WriteFile(s.output_path, file));
     }
     const auto n = static_cast<size_t>(ir::Product(s.dims));
     const auto shown = Values(s, globals.json && s.output_path.empty() ? n : kShown);

@@ -29,6 +29,7 @@
 #include "client/cli/tune/tune_view.h"
 #include "client/cpp/net/wire_call.h"
 #include "core/base/mutex.h"
+#include "core/base/output_file.h"
 #include "core/base/text.h"
 
 namespace uopd::cli {
@@ -168,11 +169,7 @@ void PrintTune(const Globals& globals, const v1::Tune& tune) {
 }
 
 absl::Status WriteSvg(const std::string& path, const TuneView& view) {
-  if (path.empty()) return absl::OkStatus();
-  std::ofstream out(path, std::ios::binary);
-  out << TuneSvg(view);
-  out.close();
-  return out ? absl::OkStatus() : absl::UnavailableError(Cat("cannot write ", path));
+  return path.empty() ? absl::OkStatus() : WriteFile(path, TuneSvg(view));
 }
 
 // Shows how an operation goes on, on standard error.

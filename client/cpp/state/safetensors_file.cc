@@ -5,11 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <cstdlib>
 #include <numeric>
 
+#include "core/base/output_file.h"
 #include "core/base/text.h"
 #include "core/base/unique_fd.h"
 #include "uopd/safetensors.h"
@@ -32,31 +31,6 @@ absl::Status ReadAt(int fd, uint64_t at, std::span<char> out, const std::string&
     out = out.subspan(static_cast<size_t>(n));
   }
   return absl::OkStatus();
-}
-
-absl::Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t n = write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return FileError("writing", path);
-    bytes.remove_prefix(static_cast<size_t>(n));
-  }
-  return absl::OkStatus();
-}
-
-std::string FolderOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
-// What a symbolic link stands for, so that the file behind it is replaced and not the link.
-std::string Resolved(const std::string& path) {
-  char* const real = realpath(path.c_str(), nullptr);
-  if (real == nullptr) return path;  // there is no such file yet
-  std::string out = real;
-  std::free(real);
-  return out;
 }
 
 }  // namespace
@@ -105,11 +79,7 @@ absl::StatusOr<std::string> SafetensorsFile::Read(const SafetensorsEntry& entry)
 }
 
 struct SafetensorsWriter::File {
-  std::string path, part;  // the file, and the one that is written
-  UniqueFd fd;
-  ~File() {
-    if (fd) unlink(part.c_str());
-  }
+  OutputFile out;
 };
 
 SafetensorsWriter::SafetensorsWriter(std::unique_ptr<File> file) : file_(std::move(file)) {}
@@ -121,21 +91,9 @@ absl::StatusOr<SafetensorsWriter> SafetensorsWriter::Create(const std::string& p
                                                             std::vector<SafetensorsEntry> entries,
                                                             const SafetensorsMetadata& metadata) {
   UOPD_ASSIGN(const std::string start, FormatSafetensors(entries, metadata));
-  SafetensorsWriter out(std::make_unique<File>());
-  File& file = *out.file_;
-  file.path = Resolved(path);
-  struct stat about{};
-  const bool there = stat(file.path.c_str(), &about) == 0;
-  if (there && !S_ISREG(about.st_mode)) return Invalid(Cat(path, " is no regular file"));
-  static std::atomic<uint64_t> next{0};
-  do {
-    file.part = Cat(FolderOf(file.path), "/.uopd-", getpid(), "-", next.fetch_add(1), ".tmp");
-    file.fd.Reset(open(file.part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  } while (!file.fd && errno == EEXIST);
-  if (!file.fd) return FileError("creating a file beside", path);
-  if (there && fchmod(file.fd.get(), about.st_mode & 07777) != 0)
-    return FileError("giving its mode to the new", path);
-  UOPD_TRY(WriteAll(file.fd.get(), start, path));
+  UOPD_ASSIGN(OutputFile made, OutputFile::Create(path, {.own_links = true, .durable = true}));
+  UOPD_TRY(made.Write(start));
+  SafetensorsWriter out(std::make_unique<File>(std::move(made)));
   out.order_.resize(entries.size());
   std::iota(out.order_.begin(), out.order_.end(), 0);
   std::sort(out.order_.begin(), out.order_.end(), [&](size_t a, size_t b) {
@@ -152,7 +110,7 @@ absl::Status SafetensorsWriter::Write(std::string_view contents) {
   if (contents.size() != sizes_[next_]) {
     return Invalid(Cat("the tensor takes ", sizes_[next_], " bytes, not ", contents.size()));
   }
-  UOPD_TRY(WriteAll(file_->fd.get(), contents, file_->path));
+  UOPD_TRY(file_->out.Write(contents));
   ++next_;
   return absl::OkStatus();
 }
@@ -160,15 +118,8 @@ absl::Status SafetensorsWriter::Write(std::string_view contents) {
 absl::Status SafetensorsWriter::Commit() {
   if (file_ == nullptr || next_ != sizes_.size())
     return absl::FailedPreconditionError("not every tensor of the file was written");
-  File& file = *file_;
-  if (fsync(file.fd.get()) != 0) return FileError("writing", file.path);
-  if (rename(file.part.c_str(), file.path.c_str()) != 0) return FileError("replacing", file.path);
-  file.fd.Reset();
-  const std::string path = file.path;
+  UOPD_TRY(file_->out.Keep());
   file_.reset();
-  // The new name is in the folder, which has to reach the disk too.
-  const UniqueFd folder(open(FolderOf(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder || fsync(folder.get()) != 0) return FileError("writing the folder of", path);
   return absl::OkStatus();
 }
 

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/output_file.h"
 
 namespace uopd {
 namespace {
@@ -31,12 +32,16 @@ absl::Status LogSink::Reopen() {
 }
 
 absl::StatusOr<LogSink::Target> LogSink::OpenPath(const std::string& path) {
+  // The log goes to pipes and terminals too, and through links of this user: but not where somebody else wants it.
+  UOPD_ASSIGN(const std::string real, FollowOwnLinks(path));
   struct stat info{};
-  const bool is_pipe = stat(path.c_str(), &info) == 0 && S_ISFIFO(info.st_mode);
+  const bool is_link = lstat(real.c_str(), &info) == 0 && S_ISLNK(info.st_mode);  // of a stream
+  const bool is_pipe = stat(real.c_str(), &info) == 0 && S_ISFIFO(info.st_mode);
   // Opening a named pipe for writing alone would fail while nobody reads it.
   const int access = is_pipe ? O_RDWR : O_WRONLY;
   Target out;
-  out.owned.Reset(open(path.c_str(), access | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0640));
+  const int flags = O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | (is_link ? 0 : O_NOFOLLOW);
+  out.owned.Reset(open(real.c_str(), access | flags, 0640));
   if (!out.owned) {
     return absl::FailedPreconditionError(
         absl::StrCat("log file (", path, ") cannot be opened: ", std::strerror(errno)));

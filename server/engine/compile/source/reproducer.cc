@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <system_error>
 #include <tuple>
 #include <vector>
 
 #include "absl/strings/str_replace.h"
+#include "core/base/output_file.h"
 #include "core/base/telemetry/log.h"
 #include "core/base/text.h"
 #include "core/ir/io/print.h"
@@ -146,16 +146,9 @@ std::string ReproducerFolder::Write(const absl::Status& status, std::string_view
   MutexLock lock(mu_);
   std::error_code error;
   fs::create_directories(path_, error);
-  if (fs::exists(file, error)) return file.string();
+  if (fs::is_regular_file(fs::symlink_status(file, error))) return file.string();
   if (!MakeRoom(text.size())) return {};
-  std::ofstream out(file);
-  out << text;
-  out.close();
-  if (!out) {
-    fs::remove(file, error);
-    return {};
-  }
-  return file.string();
+  return WriteFile(file.string(), text, {.mode = 0600}).ok() ? file.string() : "";
 }
 
 }  // namespace uopd::engine

@@ -9,6 +9,8 @@
 
 #include <filesystem>
 
+#include "core/base/output_file.h"
+
 namespace uopd::client {
 namespace {
 

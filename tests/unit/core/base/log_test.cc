@@ -213,6 +213,23 @@ TEST_F(LogTest, UnusableFileIsAnErrorAndChangesNothing) {
   EXPECT_EQ(Lines().size(), 1u);
 }
 
+// A link of this user is how logs are sent elsewhere. One of somebody else is a trap.
+TEST_F(LogTest, OnlyOwnLinksAreFollowed) {
+  const std::string link = path_ + ".link";
+  ASSERT_EQ(symlink(path_.c_str(), link.c_str()), 0);
+  ASSERT_TRUE(OpenLogFile(link).ok());
+  UOPD_LOG(kInfo, "through the link");
+  EXPECT_EQ(Lines().size(), 1u);
+  if (geteuid() == 0) {  // only root can make links of others
+    ASSERT_EQ(lchown(link.c_str(), 4711, 4711), 0);
+    const absl::Status status = OpenLogFile(link);
+    EXPECT_THAT(status.ToString(), HasSubstr("symbolic link of another user"));
+    EXPECT_TRUE(ReopenLogFile().code() == status.code());
+  }
+  EXPECT_TRUE(OpenLogFile("/dev/stderr").ok());
+  unlink(link.c_str());
+}
+
 #ifdef NDEBUG
 TEST_F(LogTest, BugsAreCountedLoggedOnceAndInternal) {
   for (int i = 0; i < 3; i++) {

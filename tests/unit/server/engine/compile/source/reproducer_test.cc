@@ -72,6 +72,24 @@ TEST_F(ReproducerTest, OtherFilesStay) {
   EXPECT_EQ(Count(), 2u);
 }
 
+// The name is foreseeable. What others have put there is neither written through nor named to a client.
+TEST_F(ReproducerTest, LinksInTheFolderAreNotUsed) {
+  ReproducerFolder folder = Open({});
+  const fs::path path = Write(folder, 1);
+  ASSERT_TRUE(fs::exists(path));
+  fs::remove(path);
+  const fs::path victim = folder_ / "victim";
+  std::ofstream(victim) << "mine";
+  for (const fs::path& target : {victim, folder_ / "nothing"}) {
+    fs::create_symlink(target, path);
+    EXPECT_EQ(Write(folder, 1), "");
+    EXPECT_TRUE(fs::is_symlink(path));
+    fs::remove(path);
+  }
+  EXPECT_EQ(fs::file_size(victim), 4u);
+  EXPECT_EQ(Count(), 1u);
+}
+
 TEST(ReproducerHeadTest, OptionsComeBackAsTheyWere) {
   CompileOptions options;
   options.fast_math = true;
