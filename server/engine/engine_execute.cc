@@ -22,6 +22,9 @@ std::vector<ResultSource> SourcesOf(Session& session, std::span<const Argument> 
   return out;
 }
 
+// An id is done as long as its result is known.
+static_assert(CancelledIds::kMaxDone == ResultMemory::kMaxIds);
+
 // The memory of a call without a session.
 struct CallMemory {
   CallMemory(int64_t bytes, Quota& total) : quota("limits.session_bytes", bytes, &total) {}
@@ -77,6 +80,7 @@ void Engine::RunIn(RequestContext& request, Session& session, const ExecuteCall&
     if (result.ok()) {
       session.results().Remember(id, digest, *result, SourcesOf(session, arguments, *result));
     }
+    if (result.ok() || *lost) session.cancelled().Done(id);
     done(std::move(result));
   };
   RunWithKept(std::move(input), session, key, std::move(remember));

@@ -101,7 +101,7 @@ class EngineTest : public ::testing::Test {
   }
   absl::StatusOr<ExecuteResult> Step(Session& session, uint64_t request_id,
                                      std::function<bool()> cancelled = nullptr,
-                                     bool returned = false) {
+                                     bool returned = false, CompileOptions options = {}) {
     RequestContext request;
     request.cancelled = std::move(cancelled);
     std::vector<Argument> arguments;
@@ -111,6 +111,7 @@ class EngineTest : public ::testing::Test {
     ExecuteCall call;
     call.request_id = request_id;
     call.graph = {"", adam_};
+    call.options = options;
     call.run.arguments = arguments;
     return Execute(request, session, call);
   }
@@ -194,6 +195,24 @@ TEST_F(InlineEngineTest, ACancelledIdStopsAnywhereAndSaysSo) {
   Engine::Cancel(*session, 8);
   EXPECT_TRUE(absl::IsCancelled(Step(*session, 9).status()));
   EXPECT_TRUE(Step(*session, 8).ok());
+}
+
+// The repetition of a request may find that its program has to be prepared first, here because of other options.
+TEST_F(InlineEngineTest, ADoneIdStaysDoneAlsoIfItsProgramIsNotReady) {
+  SessionUse session = Open();
+  UploadState(*session);
+  ASSERT_TRUE(Compile().ok());
+  const auto first = Step(*session, 7, nullptr, true);
+  ASSERT_TRUE(first.ok()) << StatusText(first.status());
+  const std::vector<std::string> state = State(*session);
+  Engine::Cancel(*session, 7);
+  const auto again = Step(*session, 7, nullptr, true, {.noopt = true});
+  ASSERT_TRUE(again.ok()) << StatusText(again.status());
+  EXPECT_EQ(again->data, first->data);
+  EXPECT_EQ(State(*session), state);
+  Engine::Cancel(*session, 8);  // has not come yet
+  EXPECT_TRUE(absl::IsCancelled(Step(*session, 8, nullptr, true, {.fast_math = true}).status()));
+  EXPECT_EQ(State(*session), state);
 }
 
 // The old device gets no more work.

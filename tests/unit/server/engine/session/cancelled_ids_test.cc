@@ -18,6 +18,34 @@ TEST(CancelledIdsTest, TheLatestAreKnown) {
   EXPECT_TRUE(ids.Has(99999));
 }
 
+TEST(CancelledIdsTest, WhatIsDoneCannotBeCancelledAnyMore) {
+  CancelledIds ids;
+  int told = 0;
+  const auto watched = [&] {
+    auto out = std::make_shared<Cancellation>();
+    out->Watch([&] { ++told; });
+    return out;
+  };
+  ids.Done(1);
+  ids.Add(1);
+  EXPECT_FALSE(ids.Has(1));
+  ids.Watch(1, watched());  // its repetition waits for its program
+  ids.Add(1);
+  EXPECT_EQ(told, 0);
+  // It was cancelled too late.
+  ids.Add(2);
+  ids.Done(2);
+  EXPECT_FALSE(ids.Has(2));
+  ids.Watch(2, watched());
+  EXPECT_EQ(told, 0);
+  // Only the latest ones are known.
+  for (uint64_t id = 3; id < 3 + CancelledIds::kMaxDone; ++id) ids.Done(id);
+  ids.Add(1);
+  EXPECT_TRUE(ids.Has(1));
+  ids.Add(3);
+  EXPECT_FALSE(ids.Has(3));
+}
+
 TEST(CancelledIdsTest, WatchersAreToldOnce) {
   CancelledIds ids;
   int told = 0;
