@@ -64,6 +64,7 @@ grpc::ServerUnaryReactor* Service::ExplainCache(grpc::CallbackServerContext* con
                  response->set_digest_a(std::string(found.a.view()));
                  response->set_cached(found.cached);
                  if (found.has_b) response->set_digest_b(std::string(found.b.view()));
+                 response->set_search_refused(found.search_refused);
                  response->set_similarity(found.similarity);
                  for (const ir::Difference& difference : found.differences) {
                    v1::KeyDifference* out = response->add_differences();

@@ -19,12 +19,12 @@ class Service final : public v1::UopdService::CallbackService {
         stream_limits_(stream_limits),
         watch_([&engine] { return WatchLimits{engine.stream_idle(), engine.draining()}; }) {}
 
-#define UOPD_UNARY(name)                                                                         \
+#define UOPD_UNARY(name, audience)                                                               \
   grpc::ServerUnaryReactor* name(grpc::CallbackServerContext* context,                           \
                                  const v1::name##Request* request, v1::name##Response* response) \
       override;
-#define UOPD_QUERY(name) UOPD_UNARY(name)
-#define UOPD_STREAM(name)  // below
+#define UOPD_QUERY(name, audience) UOPD_UNARY(name, audience)
+#define UOPD_STREAM(name, audience)  // below
 #include "proto/methods.def"
 #undef UOPD_UNARY
 #undef UOPD_QUERY

@@ -179,6 +179,38 @@ TEST_F(CacheOperatorE2eTest, BundlesOfStrangersAndCutOnesAreRefused) {
   EXPECT_EQ(Ctl(daemon_, "--json cache ls --kind tuning").parsed()["entries"][0]["key"], winner);
 }
 
+// The folder may be one where others write, too.
+TEST_F(CacheOperatorE2eTest, ABundleReplacesNothingButFiles) {
+  namespace fs = std::filesystem;
+  ASSERT_EQ(Ctl(daemon_, Cat("prepare ", kMatmul)).code, 0);
+  const fs::path shared = Folder("shared"), victim = shared / "victim";
+  std::ofstream(victim) << "mine";
+  const auto refused = [&](const char* name, const char* why) {
+    const fs::file_type kind = fs::symlink_status(shared / name).type();
+    const CtlResult result = Ctl(daemon_, Cat("cache export ", (shared / name).string()));
+    EXPECT_EQ(result.code, 1) << name;
+    EXPECT_THAT(result.out, HasSubstr(why));
+    EXPECT_EQ(fs::symlink_status(shared / name).type(), kind) << name;
+  };
+  fs::create_symlink(victim, shared / "link");
+  refused("link", "is a symbolic link");
+  ASSERT_EQ(mkfifo((shared / "pipe").c_str(), 0666), 0);
+  refused("pipe", "is no regular file");
+  fs::create_directory(shared / "folder");
+  refused("folder", "is a folder");
+  // What was planted beside the file is not used.
+  fs::create_symlink(victim, shared / "b.uopb.partial");
+  ASSERT_EQ(Ctl(daemon_, Cat("cache export ", (shared / "b.uopb").string())).code, 0);
+  EXPECT_TRUE(ReadFile(shared / "b.uopb").starts_with("UOPB"));
+  EXPECT_TRUE(fs::is_symlink(shared / "b.uopb.partial"));
+  EXPECT_EQ(ReadFile(victim), "mine");
+  EXPECT_EQ(std::distance(fs::directory_iterator(shared), fs::directory_iterator()), 6);
+  // A stream is written as it is.
+  EXPECT_TRUE(Ctl(daemon_, "cache export /dev/stdout").out.starts_with("UOPB"));
+  EXPECT_EQ(Ctl(daemon_, "cache export /dev/null").code, 0);
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+}
+
 TEST_F(CacheOperatorE2eTest, WarmGoesOnAfterAFailure) {
   const std::string list = (folder_.path() / "graphs").string();
   std::ofstream(list) << "# the service's graphs\n\n" << kMatmul << "\n/does/not/exist.uop\n";
@@ -200,11 +232,20 @@ TEST_F(CacheOperatorE2eTest, OnlyOperatorsMayLook) {
   std::ofstream(bob) << "b";
   DaemonProcess daemon(Folder("b"), {"--server-token-file=" + tokens, "--server-operators=alice"});
   ASSERT_EQ(Ctl(daemon, Cat("--token-file ", bob, " prepare ", kMatmul)).code, 0);
+  // The nearest entry may be of anybody.
+  const std::string own = (folder_.path() / "own.uop").string();
+  std::ofstream(own)
+      << "%0 = CONST<index> {5}\n%1 = STACK<index> %0\n%2 = PARAM<f32> %1 {0, GLOBAL}\n"
+      << "%3 = PARAM<f32> %1 {1, GLOBAL}\n%4 = STORE %2, %3\n%5 = SINK %4\n";
+  const std::string explain = Cat(" cache explain ", own);
+  EXPECT_THAT(Ctl(daemon, Cat("--token-file ", bob, explain)).out,
+              HasSubstr("only operators of the daemon learn of the nearest entry"));
+  EXPECT_THAT(Ctl(daemon, Cat("--token-file ", alice, explain)).out, HasSubstr("alike"));
   const std::string bundle = (folder_.path() / "x").string();
   for (const std::string& command :
        {std::string("cache ls"), std::string("cache top"), std::string("cache show 0"),
         std::string("cache verify"), std::string("cache evict --all"), std::string("cache pin 0"),
-        Cat("cache export ", bundle), Cat("cache import ", tokens),
+        Cat("cache export ", bundle), Cat("cache import ", tokens), std::string("quarantine list"),
         std::string("quarantine clear")}) {
     const CtlResult refused = Ctl(daemon, Cat("--token-file ", bob, " ", command));
     EXPECT_EQ(refused.code, 1) << command;

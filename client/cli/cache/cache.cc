@@ -102,6 +102,7 @@ absl::Status Explain(const Globals& globals, const std::string& a, const std::st
   if (globals.json) {
     json out = {{"a", Hex(found.digest_a())},
                 {"cached", found.cached()},
+                {"search_refused", found.search_refused()},
                 {"b", Hex(found.digest_b())},
                 {"similarity", found.similarity()},
                 {"differences", json::array()}};
@@ -119,7 +120,11 @@ absl::Status Explain(const Globals& globals, const std::string& a, const std::st
   std::printf("a  %s  %s\n", Hex(found.digest_a()).c_str(),
               found.cached() ? "cached" : "not cached");
   if (found.digest_b().empty()) {
-    if (!found.cached()) std::printf("nothing in the cache resembles it\n");
+    if (found.search_refused()) {
+      std::printf("only operators of the daemon learn of the nearest entry: give a second graph\n");
+    } else if (!found.cached()) {
+      std::printf("nothing in the cache resembles it\n");
+    }
     return absl::OkStatus();
   }
   std::printf("b  %s  %.0f %% alike\n", Hex(found.digest_b()).c_str(), 100 * found.similarity());
@@ -150,7 +155,8 @@ void AddCache(CLI::App& app, Globals& globals) {
       ->add_option("a", graphs->first,
                    "digest of a graph, or file in the textual form (docs/ir.md)")
       ->required();
-  explain->add_option("b", graphs->second, "a second graph; absent: the nearest cached graph");
+  explain->add_option("b", graphs->second,
+                      "a second graph; absent: the nearest cached graph (for operators)");
   AddExecution(*explain, globals);
   explain->callback(
       [&globals, graphs] { globals.status = Explain(globals, graphs->first, graphs->second); });

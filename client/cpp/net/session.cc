@@ -340,15 +340,15 @@ absl::StatusOr<v1::PrepareResponse> Session::Prepare(v1::PrepareRequest& request
   return response;
 }
 
-#define UOPD_UNARY(name)
-#define UOPD_QUERY(name)                                                                          \
+#define UOPD_UNARY(name, audience)
+#define UOPD_QUERY(name, audience)                                                                \
   absl::StatusOr<v1::name##Response> Session::name(const v1::name##Request& request) {            \
     v1::name##Response response;                                                                  \
     const grpc::Status status = CallOnce(&v1::UopdService::Stub::name, request, &response, true); \
     if (!status.ok()) return Explained(status);                                                   \
     return response;                                                                              \
   }
-#define UOPD_STREAM(name)
+#define UOPD_STREAM(name, audience)
 #include "proto/methods.def"
 #undef UOPD_UNARY
 #undef UOPD_QUERY

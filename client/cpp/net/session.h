@@ -55,10 +55,10 @@ class Session {
   // Waits for at most half a second.
   absl::StatusOr<v1::GetProgressResponse> GetProgress();
   // The queries (UOPD_QUERY in methods.def), by their names in the protocol. They need no session.
-#define UOPD_UNARY(name)
-#define UOPD_QUERY(name) \
+#define UOPD_UNARY(name, audience)
+#define UOPD_QUERY(name, audience) \
   absl::StatusOr<v1::name##Response> name(const v1::name##Request& request = {});
-#define UOPD_STREAM(name)
+#define UOPD_STREAM(name, audience)
 #include "proto/methods.def"
 #undef UOPD_UNARY
 #undef UOPD_QUERY

@@ -52,9 +52,10 @@ struct Side {
   std::vector<uint32_t> position;  // by id
   std::vector<uint64_t> hash;      // by position
 
-  Side(const UOpContext& ctx, UOp root) : order(Toposort(ctx, root)), position(ctx.size()) {
+  Side(const UOpContext& ctx, UOp root, Interrupt& interrupt)
+      : order(Toposort(ctx, root)), position(ctx.size()) {
     hash.resize(order.size());
-    for (uint32_t i = 0; i < order.size(); ++i) {
+    for (uint32_t i = 0; i < order.size() && !interrupt.Poll(); ++i) {
       const UOp u = order[i];
       position[u.id()] = i;
       uint64_t h = Mix(static_cast<uint64_t>(u.op()), static_cast<uint64_t>(u.dtype()));
@@ -74,13 +75,15 @@ struct Side {
 
 class Differ {
  public:
-  Differ(const UOpContext& ctx_a, UOp a, const UOpContext& ctx_b, UOp b, size_t most)
-      : a_(ctx_a, a), b_(ctx_b, b), most_(most) {}
+  Differ(const UOpContext& ctx_a, UOp a, const UOpContext& ctx_b, UOp b, size_t most,
+         Interrupt& interrupt)
+      : a_(ctx_a, a, interrupt), b_(ctx_b, b, interrupt), most_(most), interrupt_(interrupt) {}
 
   std::vector<Difference> Run() {
+    if (interrupt_.raised()) return {};  // the hashes are not complete
     Push(static_cast<uint32_t>(a_.order.size() - 1), static_cast<uint32_t>(b_.order.size() - 1),
          kRoot, 0);
-    while (!stack_.empty() && out_.size() < most_) {
+    while (!stack_.empty() && out_.size() < most_ && !interrupt_.Poll()) {
       const uint32_t at = stack_.back();
       stack_.pop_back();
       Visit(at);
@@ -154,6 +157,7 @@ class Differ {
 
   const Side a_, b_;
   const size_t most_;
+  Interrupt& interrupt_;
   std::vector<Pair> pairs_;
   std::vector<uint32_t> stack_;
   absl::flat_hash_set<uint64_t> seen_;
@@ -163,13 +167,14 @@ class Differ {
 }  // namespace
 
 std::vector<Difference> Diff(const UOpContext& ctx_a, UOp a, const UOpContext& ctx_b, UOp b,
-                             size_t most) {
-  return Differ(ctx_a, a, ctx_b, b, most).Run();
+                             size_t most, Interrupt& interrupt) {
+  return Differ(ctx_a, a, ctx_b, b, most, interrupt).Run();
 }
 
-std::vector<uint32_t> Sketch(const UOpContext& ctx, UOp root) {
+std::vector<uint32_t> Sketch(const UOpContext& ctx, UOp root, Interrupt& interrupt) {
   std::vector<uint32_t> out;
   for (UOp u : Toposort(ctx, root)) {
+    if (interrupt.Poll()) break;
     uint64_t h = Mix(static_cast<uint64_t>(u.op()), static_cast<uint64_t>(u.dtype()));
     for (UOp s : u.srcs()) h = Mix(h, static_cast<uint64_t>(s.op()));
     out.push_back(static_cast<uint32_t>(h));

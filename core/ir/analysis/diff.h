@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/interrupt.h"
 #include "core/ir/context.h"
 
 namespace uopd::ir {
@@ -23,13 +24,13 @@ struct Difference {
 
 // The first `most` differences in the order of a depth-first walk; empty if the graphs are equal.
 // Only causes are listed: not a dtype that differs because the dtype of a source differs, and
-// nothing below two nodes with different ops.
+// nothing below two nodes with different ops. Ends early, with fewer, when `interrupt` is raised.
 std::vector<Difference> Diff(const UOpContext& ctx_a, UOp a, const UOpContext& ctx_b, UOp b,
-                             size_t most);
+                             size_t most, Interrupt& interrupt);
 
 // One hash for each node, sorted. A hash covers op, dtype and the ops of the sources; constants,
-// sizes and buffers do not change it.
-std::vector<uint32_t> Sketch(const UOpContext& ctx, UOp root);
+// sizes and buffers do not change it. Ends early, with fewer, when `interrupt` is raised.
+std::vector<uint32_t> Sketch(const UOpContext& ctx, UOp root, Interrupt& interrupt);
 // Jaccard index of two sketches as multisets, in [0, 1]; 1 for two empty ones.
 double Similarity(const std::vector<uint32_t>& a, const std::vector<uint32_t>& b);
 

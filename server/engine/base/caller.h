@@ -13,6 +13,8 @@ struct Caller {
   std::string flow;
   // The tenant that the call belongs to (session/tenants.h). Empty if the daemon has no tenants.
   std::string tenant;
+  // The caller is an operator, and the call shows operators what belongs to all tenants.
+  bool sees_all = false;
 };
 
 }  // namespace uopd::engine

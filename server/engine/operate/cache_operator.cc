@@ -110,25 +110,28 @@ absl::StatusOr<EntryView> CacheOperator::View(cache::EntryInfo info) {
   return out;
 }
 
-absl::StatusOr<CacheOperator::Page> CacheOperator::List(const cache::EntryFilter& filter,
+absl::StatusOr<CacheOperator::Page> CacheOperator::List(const RequestContext& request,
+                                                        const cache::EntryFilter& filter,
                                                         Order::By order, int64_t limit,
                                                         std::string_view token) {
   limit = std::clamp<int64_t>(limit, 1, kMaxPage);
   if (order == Order::kHits || order == Order::kSaved)
-    return ListByUse(filter, order, limit, token);
+    return ListByUse(request, filter, order, limit, token);
   UOPD_ASSIGN(const cache::EntryQuery query, QueryOf(filter, StoredOrder(order), limit, token));
   UOPD_ASSIGN(std::vector<cache::EntryInfo> found, store_.Select(query));
   Page out;
   if (static_cast<int64_t>(found.size()) == limit)
     out.next = TokenOf(OrderValue(found.back(), query.order), found.back().address);
   for (cache::EntryInfo& info : found) {
+    UOPD_TRY(request.Check());
     UOPD_ASSIGN(EntryView view, View(std::move(info)));
     out.entries.push_back(std::move(view));
   }
   return out;
 }
 
-absl::StatusOr<CacheOperator::Page> CacheOperator::ListByUse(const cache::EntryFilter& filter,
+absl::StatusOr<CacheOperator::Page> CacheOperator::ListByUse(const RequestContext& request,
+                                                             const cache::EntryFilter& filter,
                                                              Order::By order, int64_t limit,
                                                              std::string_view token) {
   UOPD_ASSIGN(const cache::EntryQuery query, QueryOf(filter, cache::EntryOrder::kKey, 1, token));
@@ -147,6 +150,7 @@ absl::StatusOr<CacheOperator::Page> CacheOperator::ListByUse(const cache::EntryF
       out.next = TokenOf(-last->first, last->second);
       break;
     }
+    UOPD_TRY(request.Check());
     cache::EntryQuery one{.filter = filter, .limit = 1};
     const std::string hex = next->second.Hex();
     if (!hex.starts_with(filter.key_prefix)) continue;

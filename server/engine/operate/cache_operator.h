@@ -3,7 +3,7 @@
 //
 // Every call is bounded: it handles a page and returns a token for the next one. A token is valid for the same call with
 // the same arguments; it does not end. Thread-safe: the calls block on the disk, and Verify on workers.
-// Errors: INVALID_ARGUMENT for a bad filter or token, NOT_FOUND, PERMISSION_DENIED for a cache that is only read, and those
+// Those that may take long end with their request. Errors: INVALID_ARGUMENT for a bad filter or token, NOT_FOUND, PERMISSION_DENIED for a cache that is only read, and those
 // of the file system.
 #pragma once
 #include <string>
@@ -48,8 +48,8 @@ class CacheOperator {
         tuner_(maybe_tuner) {}
 
   // By kHits and kSaved only entries are listed that were found since the daemon started.
-  absl::StatusOr<Page> List(const cache::EntryFilter& filter, Order::By order, int64_t limit,
-                            std::string_view token);
+  absl::StatusOr<Page> List(const RequestContext& request, const cache::EntryFilter& filter,
+                            Order::By order, int64_t limit, std::string_view token);
 
   struct Details {
     EntryView view;
@@ -102,8 +102,8 @@ class CacheOperator {
   cache::Store& store() { return store_; }
 
  private:
-  absl::StatusOr<Page> ListByUse(const cache::EntryFilter& filter, Order::By order, int64_t limit,
-                                 std::string_view token);
+  absl::StatusOr<Page> ListByUse(const RequestContext& request, const cache::EntryFilter& filter,
+                                 Order::By order, int64_t limit, std::string_view token);
   absl::StatusOr<EntryView> View(cache::EntryInfo info);
   absl::StatusOr<cache::EntryInfo> Only(const std::string& key_prefix);
   Verdict Run(RequestContext& request, Environments& environments, const cache::Row& row,

@@ -54,7 +54,8 @@ const char* Name(ImportedRecord::Outcome outcome) {
   UOPD_CHECK(false);
 }
 
-absl::StatusOr<CacheExport> CacheExport::Begin(CacheOperator& op, const BundleKeys& keys,
+absl::StatusOr<CacheExport> CacheExport::Begin(const RequestContext& request, CacheOperator& op,
+                                               const BundleKeys& keys,
                                                const cache::EntryFilter& filter) {
   if (!keys.sign.can_sign()) {
     return absl::FailedPreconditionError(
@@ -72,6 +73,7 @@ absl::StatusOr<CacheExport> CacheExport::Begin(CacheOperator& op, const BundleKe
     cache::EntryQuery query{.filter = filter, .limit = kListPage};
     query.filter.store = store;
     for (bool more = true; more;) {
+      UOPD_TRY(request.Check());
       UOPD_ASSIGN(const std::vector<cache::EntryInfo> page, op.store().Select(query));
       more = static_cast<int64_t>(page.size()) == kListPage;
       if (out.list_.items.size() + page.size() > cache::kMaxBundleRecords) {

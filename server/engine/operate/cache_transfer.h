@@ -26,7 +26,8 @@ class CacheExport {
   // `op` outlives the export. FAILED_PRECONDITION: this daemon has no key to sign with. INVALID_ARGUMENT: the filter
   // names a store that does not travel, or chooses more than cache::kMaxBundleRecords entries. NOT_FOUND: it chooses none.
   // DATA_LOSS: an entry is damaged. Entries that are too large for the readers of bundles are left out.
-  static absl::StatusOr<CacheExport> Begin(CacheOperator& op, const BundleKeys& keys,
+  static absl::StatusOr<CacheExport> Begin(const RequestContext& request, CacheOperator& op,
+                                           const BundleKeys& keys,
                                            const cache::EntryFilter& filter);
 
   // The next bytes of the bundle, at most kChunkBytes; empty at the end. ABORTED: an entry changed since Begin, so the export

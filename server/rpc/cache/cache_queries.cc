@@ -86,12 +86,12 @@ grpc::ServerUnaryReactor* Service::ListCacheEntries(grpc::CallbackServerContext*
                                                     const v1::ListCacheEntriesRequest* request,
                                                     v1::ListCacheEntriesResponse* response) {
   return Serve(engine_, {context, Method::kListCacheEntries, *request, *response}, kOnTaskPool,
-               [=, this](RequestContext&) -> absl::Status {
+               [=, this](RequestContext& call) -> absl::Status {
                  UOPD_ASSIGN(const auto order, ToOrder(request->order()));
                  const uint32_t size = request->page_size() > 0 ? request->page_size() : kUsualPage;
                  UOPD_ASSIGN(const CacheOperator::Page page,
-                             engine_.cache_operator().List(ToFilter(request->filter()), order, size,
-                                                           request->page_token()));
+                             engine_.cache_operator().List(call, ToFilter(request->filter()), order,
+                                                           size, request->page_token()));
                  for (const auto& view : page.entries) ToWire(view, response->add_entries());
                  response->set_next_page_token(page.next);
                  return absl::OkStatus();

@@ -80,8 +80,8 @@ class CacheExportStream final : public grpc::ServerWriteReactor<v1::ExportCacheR
     UOPD_TRY(scope_.request().Check());
     if (!bundle_) {
       UOPD_ASSIGN(bundle_,
-                  engine::CacheExport::Begin(engine_.cache_operator(), engine_.bundle_keys(),
-                                             ToFilter(request_.filter())));
+                  engine::CacheExport::Begin(scope_.request(), engine_.cache_operator(),
+                                             engine_.bundle_keys(), ToFilter(request_.filter())));
     }
     UOPD_ASSIGN(*message_.mutable_data(), bundle_->Next());
     message_.set_entries(bundle_->entries());

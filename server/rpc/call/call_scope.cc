@@ -16,26 +16,16 @@
 namespace uopd::rpc {
 namespace {
 
-constexpr std::string_view kNames[] = {
-#define UOPD_UNARY(name) #name,
-#define UOPD_QUERY(name) #name,
-#define UOPD_STREAM(name) #name,
-#include "proto/methods.def"
-#undef UOPD_UNARY
-#undef UOPD_QUERY
-#undef UOPD_STREAM
-};
-constexpr size_t kMethods = std::size(kNames);
 constexpr size_t kCodes = 17;
 
 // Looking up a series takes a lock, so each series is looked up only once.
 Histogram& DurationOf(Method method, absl::StatusCode code) {
-  static std::array<std::atomic<Histogram*>, kMethods * kCodes> series{};
+  static std::array<std::atomic<Histogram*>, kMethods.size() * kCodes> series{};
   auto& slot = series[static_cast<size_t>(method) * kCodes + static_cast<size_t>(code)];
   Histogram* found = slot.load(std::memory_order_acquire);
   if (found == nullptr) {
     const std::string name = absl::StatusCodeToString(code);
-    found = &metrics::RpcDuration({kNames[static_cast<size_t>(method)], name});
+    found = &metrics::RpcDuration({Info(method).name, name});
     slot.store(found, std::memory_order_release);
   }
   return *found;
@@ -63,23 +53,6 @@ void LogFailure(std::string_view method, const engine::RequestContext& request, 
     UOPD_LOG(kInfo, "rpc", {"method", method}, {"req", request.id},
              {"trace", request.trace.trace_id}, {"tenant", request.caller.tenant},
              {"us", ns / 1000}, {"status", text}, {"dropped", dropped});
-  }
-}
-
-// Calls that change what all clients share, or show what others have asked for.
-bool IsForOperators(Method method) {
-  switch (method) {
-    case Method::kClearQuarantine:
-    case Method::kListCacheEntries:
-    case Method::kGetCacheEntry:
-    case Method::kVerifyCache:
-    case Method::kEvictCacheEntries:
-    case Method::kPinCacheEntry:
-    case Method::kExportCache:
-    case Method::kImportCache:
-      return true;
-    default:
-      return false;
   }
 }
 
@@ -160,13 +133,16 @@ CallScope::CallScope(engine::Engine& engine, grpc::CallbackServerContext& contex
     admitted_ = RefuseCall(engine, context, tenant.status());
     return;
   }
-  if (IsForOperators(method) && !engine.tenants().IsOperator(*tenant)) {
+  const Audience audience = Info(method).audience;
+  const bool is_operator = OperatorsSeeAll(audience) && engine.tenants().IsOperator(*tenant);
+  if (audience == Audience::kOperator && !is_operator) {
     admitted_ = RefuseCall(engine, context,
                            absl::PermissionDeniedError(
                                Cat(*tenant, " is no operator of this daemon (server.operators)")));
     return;
   }
   request_.caller.tenant = *std::move(tenant);
+  request_.caller.sees_all = is_operator;
   auto work = engine.Begin();
   admitted_ = work.status();
   if (!work.ok()) return;
@@ -180,7 +156,7 @@ grpc::Status CallScope::End(const absl::Status& status) {
   const ExemplarId id = request_.exemplar();
   DurationOf(method_, status.code()).Observe(static_cast<double>(ns) * 1e-9, id);
   request_.timings.Observe(id);
-  const std::string_view method = kNames[static_cast<size_t>(method_)];
+  const std::string_view method = Info(method_).name;
   if (status.ok()) {
     UOPD_LOG(kDebug, "rpc", {"method", method}, {"req", request_.id},
              {"trace", request_.trace.trace_id}, {"tenant", request_.caller.tenant},

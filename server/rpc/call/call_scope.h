@@ -8,18 +8,9 @@
 #include <grpcpp/server_context.h>
 
 #include "server/engine/engine.h"
+#include "server/rpc/call/audience.h"
 
 namespace uopd::rpc {
-
-enum class Method : uint8_t {
-#define UOPD_UNARY(name) k##name,
-#define UOPD_QUERY(name) k##name,
-#define UOPD_STREAM(name) k##name,
-#include "proto/methods.def"
-#undef UOPD_UNARY
-#undef UOPD_QUERY
-#undef UOPD_STREAM
-};
 
 // The request context of one message of a call. Its limits are those of the RPC.
 engine::RequestContext ContextOf(grpc::CallbackServerContext& context);

@@ -135,7 +135,7 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     request_ = ContextOf(context_);
     request_.id = scope_.request().id;
     request_.trace = scope_.request().trace;
-    request_.caller.tenant = scope_.tenant();
+    request_.caller = scope_.request().caller;
     request_.EndWith(cancellation_);
     answer_.Clear();
     answer_.set_sequence(current_.sequence());
@@ -190,8 +190,15 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     Call(std::move(done));
   }
 
+  // As the call Prepare: it renews the session, if one is named, and takes no turn there.
   std::optional<Answer> ServePrepare() {
-    NameCaller(context_, current_.prepare().session_id(), request_.caller);
+    const std::string& id = current_.prepare().session_id();
+    if (!id.empty()) {
+      auto session = engine_.sessions().Use(id, scope_.tenant());
+      if (!session.ok()) return Answered(session.status());
+      session_ = *std::move(session);
+    }
+    NameCaller(context_, id, request_.caller);
     auto admission = engine_.task_pool().Admit(request_.caller);
     if (!admission.ok()) return Answered(admission.status());
     // By way of the task pool. Otherwise a result that is ready at once would be answered inside

@@ -48,26 +48,23 @@ void DiffEnvironments(std::string_view a, std::string_view b, std::vector<ir::Di
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Graph>> KeyExplainer::Verify(std::string_view bytes) {
-  Interrupt never(Interrupt::Clock::time_point::max());
-  return Graph::Verify(bytes, limits_, never);
-}
-
 // This does not use Graphs::Get, because an explanation does not count as a use of the cache.
-absl::StatusOr<std::unique_ptr<Graph>> KeyExplainer::Load(const GraphRef& ref) {
-  if (!ref.bytes.empty()) return Verify(ref.bytes);
+absl::StatusOr<std::unique_ptr<Graph>> KeyExplainer::Load(const GraphRef& ref,
+                                                          Interrupt& interrupt) {
+  if (!ref.bytes.empty()) return Graph::Verify(ref.bytes, limits_, interrupt);
   Digest digest;
   if (!digest.FromBytes(ref.digest)) return BadDigest(ref.digest);
   const cache::GetResult found = store_.Get(GraphKey(ref.digest));
   if (!found.hit()) return NotFound(kProgram, Cat("program ", digest.Hex(), " is unknown"));
-  return Verify(found.entry.bytes);
+  return Graph::Verify(found.entry.bytes, limits_, interrupt);
 }
 
-absl::StatusOr<KeyExplanation> KeyExplainer::Explain(RequestContext& request, const GraphRef& a,
-                                                     const GraphRef& b,
+absl::StatusOr<KeyExplanation> KeyExplainer::Explain(const RequestContext& request,
+                                                     const GraphRef& a, const GraphRef& b,
                                                      const CompileOptions& options) {
-  UOPD_TRY(request.Check());
-  UOPD_ASSIGN(std::unique_ptr<Graph> graph, Load(a));
+  Interrupt interrupt(request.deadline, request.cancelled);
+  UOPD_TRY(interrupt.Check());
+  UOPD_ASSIGN(std::unique_ptr<Graph> graph, Load(a, interrupt));
   UOPD_ASSIGN(const ScheduleTarget target,
               ScheduleTargetOf(graph->ctx(), graph->sink(), devices_, options));
   store_.Flush().IgnoreError();  // also see entries that are on their way to the disk
@@ -78,19 +75,21 @@ absl::StatusOr<KeyExplanation> KeyExplainer::Explain(RequestContext& request, co
   out.cached = cached.has_value() && cached->semantic() == wanted.semantic() &&
                cached->environment() == wanted.environment();
   if (b.bytes.empty() && b.digest.empty()) {
-    if (!out.cached)
-      UOPD_TRY(FindNearest(request, graph->ctx(), graph->sink(), wanted, kMaxEntries, out));
+    out.search_refused = !out.cached && !request.caller.sees_all;
+    if (!out.cached && !out.search_refused)
+      UOPD_TRY(FindNearest(interrupt, graph->ctx(), graph->sink(), wanted, kMaxEntries, out));
     return out;
   }
-  UOPD_ASSIGN(std::unique_ptr<Graph> other, Load(b));
+  UOPD_ASSIGN(std::unique_ptr<Graph> other, Load(b, interrupt));
   out.has_b = true;
   out.b = other->digest();
-  out.similarity = ir::Similarity(ir::Sketch(graph->ctx(), graph->sink()),
-                                  ir::Sketch(other->ctx(), other->sink()));
+  out.similarity = ir::Similarity(ir::Sketch(graph->ctx(), graph->sink(), interrupt),
+                                  ir::Sketch(other->ctx(), other->sink(), interrupt));
   if (out.a != out.b) {
-    out.differences =
-        ir::Diff(graph->ctx(), graph->sink(), other->ctx(), other->sink(), kMaxDifferences);
+    out.differences = ir::Diff(graph->ctx(), graph->sink(), other->ctx(), other->sink(),
+                               kMaxDifferences, interrupt);
   }
+  UOPD_TRY(interrupt.Check());
   return out;
 }
 
@@ -99,7 +98,8 @@ void KeyExplainer::LogMiss(RequestContext& request, const ir::UOpContext& ctx, i
   if (!LogEnabled(LogLevel::kDebug)) return;
   KeyExplanation found;
   found.a = HashBytes(wanted.semantic());
-  const absl::Status searched = FindNearest(request, ctx, sink, wanted, kLoggedEntries, found);
+  Interrupt interrupt(request.deadline, request.cancelled);
+  const absl::Status searched = FindNearest(interrupt, ctx, sink, wanted, kLoggedEntries, found);
   if (!searched.ok() || !found.has_b || found.differences.empty()) {
     UOPD_LOG(kDebug, "schedule is not cached", {"digest", found.a.Hex()}, {"nearest", "none"});
     return;
@@ -110,14 +110,14 @@ void KeyExplainer::LogMiss(RequestContext& request, const ir::UOpContext& ctx, i
            {"wanted", first.a}, {"cached", first.b}, {"differences", found.differences.size()});
 }
 
-absl::Status KeyExplainer::FindNearest(RequestContext& request, const ir::UOpContext& ctx,
+absl::Status KeyExplainer::FindNearest(Interrupt& interrupt, const ir::UOpContext& ctx,
                                        ir::UOp sink, const cache::Key& wanted, int64_t entries,
                                        KeyExplanation& out) {
-  const auto sketch = ir::Sketch(ctx, sink);
+  const auto sketch = ir::Sketch(ctx, sink, interrupt);
   std::optional<cache::Key> best;
   size_t bytes = 0;
   for (const cache::EntryInfo& entry : store_.List("schedule", entries)) {
-    UOPD_TRY(request.Check());
+    UOPD_TRY(interrupt.Check());
     auto key = store_.KeyOf(entry.address);
     if (!key.has_value()) continue;
     double similarity = 0;
@@ -126,7 +126,7 @@ absl::Status KeyExplainer::FindNearest(RequestContext& request, const ir::UOpCon
     } else {
       bytes += key->semantic().size();
       if (bytes > kMaxBytes) break;
-      const auto other = SketchOf(entry.address, key->semantic());
+      const auto other = SketchOf(entry.address, key->semantic(), interrupt);
       if (other != nullptr) similarity = ir::Similarity(sketch, *other);
     }
     // Of equally similar entries, take the one that was used last.
@@ -134,29 +134,33 @@ absl::Status KeyExplainer::FindNearest(RequestContext& request, const ir::UOpCon
     out.similarity = similarity;
     best = std::move(key);
   }
+  UOPD_TRY(interrupt.Check());
   out.similarity = std::min(out.similarity, 1.0);
   if (!best.has_value()) return absl::OkStatus();
   out.has_b = true;
   out.b = HashBytes(best->semantic());
   DiffEnvironments(wanted.environment(), best->environment(), out.differences);
   if (out.a == out.b) return absl::OkStatus();
-  UOPD_ASSIGN(std::unique_ptr<Graph> other, Verify(best->semantic()));
-  for (ir::Difference& d : ir::Diff(ctx, sink, other->ctx(), other->sink(), kMaxDifferences))
+  UOPD_ASSIGN(std::unique_ptr<Graph> other, Graph::Verify(best->semantic(), limits_, interrupt));
+  for (ir::Difference& d :
+       ir::Diff(ctx, sink, other->ctx(), other->sink(), kMaxDifferences, interrupt))
     out.differences.push_back(std::move(d));
-  return absl::OkStatus();
+  return interrupt.Check();
 }
 
 std::shared_ptr<const std::vector<uint32_t>> KeyExplainer::SketchOf(const Digest& address,
-                                                                    std::string_view bytes) {
+                                                                    std::string_view bytes,
+                                                                    Interrupt& interrupt) {
   {
     MutexLock lock(mu_);
     if (auto it = sketches_.find(address); it != sketches_.end()) return it->second;
   }
   std::shared_ptr<const std::vector<uint32_t>> sketch;
-  if (auto graph = Verify(bytes); graph.ok()) {
+  if (auto graph = Graph::Verify(bytes, limits_, interrupt); graph.ok()) {
     sketch = std::make_shared<const std::vector<uint32_t>>(
-        ir::Sketch((*graph)->ctx(), (*graph)->sink()));
+        ir::Sketch((*graph)->ctx(), (*graph)->sink(), interrupt));
   }
+  if (interrupt.raised()) return nullptr;  // the next request makes it
   MutexLock lock(mu_);
   if (sketches_.size() >= 16 * kMaxEntries) sketches_.clear();
   sketches_[address] = sketch;

@@ -24,7 +24,8 @@ struct KeyExplanation {
   bool cached = false;  // the cache has a's schedule for this daemon's environment
   bool has_b = false;   // b was given, or an entry similar enough was found
   Digest b;
-  double similarity = 0;  // of a and b, in [0, 1]: the share of ops in common
+  bool search_refused = false;  // the nearest entry may be of another tenant
+  double similarity = 0;        // of a and b, in [0, 1]: the share of ops in common
   // Environments are compared as "name=value" pairs: `field` is the name, `path` is "environment",
   // and no nodes are given.
   std::vector<ir::Difference> differences;
@@ -42,9 +43,10 @@ class KeyExplainer {
                const ir::WireLimits& limits)
       : graph_compiler_(graph_compiler), store_(store), devices_(devices), limits_(limits) {}
 
-  // Compares a and b, both compiled with `options`. If b is empty, compares a with the nearest cached entry. NOT_FOUND (program):
-  // a digest that the cache does not know. INVALID_ARGUMENT: the graph fails verification.
-  absl::StatusOr<KeyExplanation> Explain(RequestContext& request, const GraphRef& a,
+  // Compares a and b, both compiled with `options`. If b is empty, compares a with the nearest cached entry. That entry may be of
+  // any tenant, so only a caller who sees all has it looked for; others get search_refused. NOT_FOUND (program): a digest that the
+  // cache does not know. INVALID_ARGUMENT: the graph fails verification. Ends with the request.
+  absl::StatusOr<KeyExplanation> Explain(const RequestContext& request, const GraphRef& a,
                                          const GraphRef& b, const CompileOptions& options = {});
 
   // Logs one line at level debug about a graph whose schedule is about to be made: the first
@@ -54,13 +56,13 @@ class KeyExplainer {
                const cache::Key& wanted);
 
  private:
-  absl::StatusOr<std::unique_ptr<Graph>> Load(const GraphRef& ref);
-  absl::StatusOr<std::unique_ptr<Graph>> Verify(std::string_view bytes);
-  absl::Status FindNearest(RequestContext& request, const ir::UOpContext& ctx, ir::UOp sink,
+  absl::StatusOr<std::unique_ptr<Graph>> Load(const GraphRef& ref, Interrupt& interrupt);
+  absl::Status FindNearest(Interrupt& interrupt, const ir::UOpContext& ctx, ir::UOp sink,
                            const cache::Key& wanted, int64_t entries, KeyExplanation& out);
-  // The sketch of a cached graph. Null if its bytes are not a valid graph.
+  // The sketch of a cached graph. Null if its bytes are not a valid graph, or `interrupt` is raised.
   std::shared_ptr<const std::vector<uint32_t>> SketchOf(const Digest& address,
-                                                        std::string_view bytes);
+                                                        std::string_view bytes,
+                                                        Interrupt& interrupt);
 
   const GraphCompiler& graph_compiler_;
   cache::Store& store_;

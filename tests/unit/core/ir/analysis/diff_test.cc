@@ -12,6 +12,8 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
+constexpr auto kNoDeadline = Interrupt::Clock::time_point::max();
+
 struct Parsed {
   UOpContext ctx;
   UOp root;
@@ -41,8 +43,9 @@ std::string With(std::string_view from, std::string_view to) {
 
 std::vector<std::string> Fields(std::string_view other, size_t most = 10) {
   const Parsed a(kBase), b(other);
+  Interrupt never(kNoDeadline);
   std::vector<std::string> out;
-  for (const Difference& d : Diff(a.ctx, a.root, b.ctx, b.root, most))
+  for (const Difference& d : Diff(a.ctx, a.root, b.ctx, b.root, most, never))
     out.push_back(d.path + ": " + d.field + " " + d.a + " -> " + d.b);
   return out;
 }
@@ -87,19 +90,41 @@ TEST(Diff, DeepAndSharedGraphsTakeLinearTime) {
     return u;
   };
   UOpContext a, b;
-  const auto found = Diff(a, ladder(a, 1), b, ladder(b, 2), 10);
+  Interrupt never(kNoDeadline);
+  const auto found = Diff(a, ladder(a, 1), b, ladder(b, 2), 10, never);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].field, "value");
   EXPECT_TRUE(found[0].path.starts_with("... > ADD.0"));
 }
 
+TEST(Diff, EndsWhenNobodyWantsIt) {
+  const Parsed a(kBase), b(With("f32", "f16"));
+  for (int most_looks = 1;; ++most_looks) {
+    int looks = 0;
+    Interrupt interrupt(kNoDeadline, [&] { return ++looks >= most_looks; });
+    interrupt.LookAtEveryPoll();
+    const auto found = Diff(a.ctx, a.root, b.ctx, b.root, 10, interrupt);
+    if (!interrupt.raised()) {
+      EXPECT_EQ(found.size(), 3u);
+      EXPECT_GT(most_looks, 16);  // two graphs of eight nodes, and the walk
+      break;
+    }
+    EXPECT_LT(found.size(), 4u);
+    EXPECT_EQ(looks, most_looks);  // it goes on no further
+  }
+  Interrupt raised(kNoDeadline, [] { return true; });
+  raised.LookAtEveryPoll();
+  EXPECT_THAT(Sketch(a.ctx, a.root, raised), testing::IsEmpty());
+}
+
 TEST(Sketch, IgnoresSizesAndConstants) {
   const Parsed base(kBase), size(With("{16}", "{32}")), value(With("{2}", "{5}")),
       op(With("MUL", "ADD"));
-  const auto sketch = Sketch(base.ctx, base.root);
-  EXPECT_EQ(Similarity(sketch, Sketch(size.ctx, size.root)), 1);
-  EXPECT_EQ(Similarity(sketch, Sketch(value.ctx, value.root)), 1);
-  const double other = Similarity(sketch, Sketch(op.ctx, op.root));
+  Interrupt never(kNoDeadline);
+  const auto sketch = Sketch(base.ctx, base.root, never);
+  EXPECT_EQ(Similarity(sketch, Sketch(size.ctx, size.root, never)), 1);
+  EXPECT_EQ(Similarity(sketch, Sketch(value.ctx, value.root, never)), 1);
+  const double other = Similarity(sketch, Sketch(op.ctx, op.root, never));
   EXPECT_GT(other, 0.2);
   EXPECT_LT(other, 1);
   EXPECT_EQ(Similarity(sketch, {}), 0);

@@ -94,7 +94,7 @@ class CacheOperatorTest : public cache::KeyFiles {
     std::vector<EntryView> out;
     std::string token;
     do {
-      auto page = daemon.op->List(filter, order, page_size, token);
+      auto page = daemon.op->List({}, filter, order, page_size, token);
       EXPECT_TRUE(page.ok()) << page.status();
       if (!page.ok()) return out;
       for (EntryView& view : page->entries) out.push_back(std::move(view));
@@ -118,7 +118,7 @@ class CacheOperatorTest : public cache::KeyFiles {
     return out;
   }
   absl::StatusOr<std::string> Export(TestDaemon& daemon, const cache::EntryFilter& filter = {}) {
-    UOPD_ASSIGN(CacheExport bundle, CacheExport::Begin(*daemon.op, {.sign = hmac_}, filter));
+    UOPD_ASSIGN(CacheExport bundle, CacheExport::Begin({}, *daemon.op, {.sign = hmac_}, filter));
     std::string out;
     for (;;) {
       UOPD_ASSIGN(const std::string chunk, bundle.Next());
@@ -157,9 +157,9 @@ TEST_F(CacheOperatorTest, ListsEntriesByEveryOrder) {
   ASSERT_EQ(winners.size(), 3u);
   EXPECT_THAT(winners[0].title, HasSubstr("UPCAST"));
   EXPECT_EQ(winners[0].seconds, 1e-6);
-  EXPECT_TRUE(absl::IsInvalidArgument(a_.op->List({}, Order::kKey, 5, "nonsense").status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(a_.op->List({}, {}, Order::kKey, 5, "nonsense").status()));
   EXPECT_TRUE(
-      absl::IsInvalidArgument(a_.op->List({.key_prefix = "xy"}, Order::kKey, 5, "").status()));
+      absl::IsInvalidArgument(a_.op->List({}, {.key_prefix = "xy"}, Order::kKey, 5, "").status()));
 }
 
 TEST_F(CacheOperatorTest, TheTopIsWhatWasFoundMost) {
@@ -388,7 +388,7 @@ TEST_F(CacheOperatorTest, WhatDoesNotBelongHereIsNotImported) {
 }
 
 TEST_F(CacheOperatorTest, ExportsNeedAKeyAndAChoice) {
-  EXPECT_TRUE(absl::IsFailedPrecondition(CacheExport::Begin(*a_.op, {}, {}).status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(CacheExport::Begin({}, *a_.op, {}, {}).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(Export(a_, {.store = "quarantine"}).status()));
   EXPECT_TRUE(absl::IsNotFound(Export(a_, {.environment = "nowhere"}).status()));
   // An entry that is damaged travels nowhere.
@@ -402,7 +402,7 @@ TEST_F(CacheOperatorTest, ExportsNeedAKeyAndAChoice) {
     EXPECT_TRUE(absl::IsDataLoss(Export(a_).status())) << size;
   }
   // An entry that goes away meanwhile.
-  auto bundle = CacheExport::Begin(*a_.op, {.sign = hmac_}, {.store = "graph"});
+  auto bundle = CacheExport::Begin({}, *a_.op, {.sign = hmac_}, {.store = "graph"});
   ASSERT_TRUE(bundle.ok());
   ASSERT_TRUE(a_.store.Clear("graph").ok());
   EXPECT_TRUE(absl::IsAborted(bundle->Next().status()));
@@ -415,7 +415,7 @@ TEST_F(CacheOperatorTest, EntriesThatAreTooLargeAreLeftOut) {
   ASSERT_TRUE(daemon.store.Put(large, std::string(size_t{64} << 20, 'x'), 1).ok());
   EXPECT_TRUE(absl::IsNotFound(Export(daemon).status()));
   ASSERT_TRUE(daemon.store.Put(cache::Key("kernel", "small", "env"), "x", 1).ok());
-  const auto bundle = CacheExport::Begin(*daemon.op, {.sign = hmac_}, {});
+  const auto bundle = CacheExport::Begin({}, *daemon.op, {.sign = hmac_}, {});
   ASSERT_TRUE(bundle.ok()) << bundle.status();
   EXPECT_EQ(bundle->entries(), 1u);
   EXPECT_EQ(bundle->left_out(), 1u);

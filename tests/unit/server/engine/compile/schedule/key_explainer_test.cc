@@ -41,6 +41,7 @@ std::string Environment(std::string_view device, int threads) {
 
 class KeyExplainerTest : public testing::Test {
  protected:
+  KeyExplainerTest() { request_.caller.sees_all = true; }
   void Cache(const std::string& graph, std::string_view environment = "") {
     cache::Key key = ScheduleKey(graph, graph_compiler_, *OnlyScheduleTarget(devices_));
     if (!environment.empty()) key = {"schedule", graph, std::string(environment)};
@@ -128,6 +129,50 @@ TEST_F(KeyExplainerTest, UnknownDigestsAndBadGraphs) {
   EXPECT_TRUE(absl::IsInvalidArgument(explainer_.Explain(request_, {"", "noise"}, {}).status()));
   EXPECT_TRUE(
       absl::IsInvalidArgument(explainer_.Explain(request_, {"", graph}, {"", "noise"}).status()));
+}
+
+// The nearest entry may be of anybody: who may not see all gets what he has sent, and whether that is cached.
+TEST_F(KeyExplainerTest, OthersDoNotGetTheNearestEntry) {
+  const std::string own = ScaleGraph(4, 2), secret = ScaleGraph(4, 3);
+  Cache(secret);
+  request_.caller = {.tenant = "bob"};
+  const KeyExplanation found = Explain({"", own});
+  EXPECT_FALSE(found.cached);
+  EXPECT_TRUE(found.search_refused);
+  EXPECT_FALSE(found.has_b);
+  EXPECT_EQ(found.similarity, 0);
+  EXPECT_THAT(found.differences, SizeIs(0));
+  EXPECT_THAT(Explain({"", own}, {"", ScaleGraph(4, 5)}).differences, SizeIs(1));
+  Cache(own);
+  EXPECT_TRUE(Explain({"", own}).cached);
+  EXPECT_FALSE(Explain({"", own}).search_refused);
+  // The same graph in another environment is found by the search, too.
+  Cache(ScaleGraph(8, 2), Environment("NULL:1", 4));
+  EXPECT_TRUE(Explain({"", ScaleGraph(8, 2)}).search_refused);
+}
+
+// Every phase of the work looks whether anybody still waits for it.
+TEST_F(KeyExplainerTest, EndsWhenItsCallerLeaves) {
+  constexpr int kLeastLooks = 6;
+  const std::string graph = ScaleGraph(4, 2), other = ExpGraph(4);
+  Cache(other);
+  const auto looks_until_done = [&](const GraphRef& b) {
+    for (int looks = 1;; ++looks) {
+      int look = 0;
+      request_.cancelled = [&] { return ++look >= looks; };
+      const absl::Status status = explainer_.Explain(request_, {"", graph}, b).status();
+      if (status.ok()) return looks;
+      EXPECT_TRUE(absl::IsCancelled(status)) << status;
+      EXPECT_EQ(look, looks);
+    }
+  };
+  EXPECT_GT(looks_until_done({"", other}), kLeastLooks);
+  EXPECT_GT(looks_until_done({}), kLeastLooks);
+  // What was looked at when a caller left is looked at again for the next one.
+  request_.cancelled = nullptr;
+  EXPECT_EQ(Explain({"", graph}).b, HashBytes(other));
+  request_.deadline = RequestContext::Clock::now() - std::chrono::seconds(1);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(explainer_.Explain(request_, {"", graph}, {}).status()));
 }
 
 // What a daemon writes about its misses.

@@ -165,6 +165,7 @@ TEST(ScheduleTargetTest, OtherLimitsAreAMissAndExplained) {
   };
   EXPECT_EQ(prepare(*wide, 32), CacheResult::kMiss);
   RequestContext request;
+  request.caller.sees_all = true;
   const auto explained =
       KeyExplainer(graph_compiler, store, *narrow, {}).Explain(request, {"", graph}, {});
   ASSERT_TRUE(explained.ok()) << StatusText(explained.status());

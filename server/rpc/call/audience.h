@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// The calls of the service and who may make them, as proto/methods.def has it: the one table that decides.
+//
+// CallScope refuses a call by this table, and gives the engine the caller's rights (engine::Caller). Whatever looks for a thing
+// that belongs to somebody takes the Caller, or its tenant.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace uopd::rpc {
+
+enum class Method : uint8_t {
+#define UOPD_UNARY(name, audience) k##name,
+#define UOPD_QUERY(name, audience) k##name,
+#define UOPD_STREAM(name, audience) k##name,
+#include "proto/methods.def"
+#undef UOPD_UNARY
+#undef UOPD_QUERY
+#undef UOPD_STREAM
+};
+
+// See methods.def.
+enum class Audience : uint8_t { kEveryone, kTenant, kTenantOrOperator, kOperator };
+
+struct MethodInfo {
+  std::string_view name;
+  Audience audience;
+};
+
+inline constexpr auto kMethods = std::to_array<MethodInfo>({
+#define UOPD_UNARY(name, audience) {#name, Audience::k##audience},
+#define UOPD_QUERY(name, audience) {#name, Audience::k##audience},
+#define UOPD_STREAM(name, audience) {#name, Audience::k##audience},
+#include "proto/methods.def"
+#undef UOPD_UNARY
+#undef UOPD_QUERY
+#undef UOPD_STREAM
+});
+
+constexpr const MethodInfo& Info(Method method) { return kMethods[static_cast<size_t>(method)]; }
+
+// Whether an operator who makes the call sees what belongs to all tenants.
+constexpr bool OperatorsSeeAll(Audience audience) {
+  return audience == Audience::kTenantOrOperator || audience == Audience::kOperator;
+}
+
+}  // namespace uopd::rpc
