@@ -61,6 +61,7 @@ void Engine::StartTune(RequestContext& request, TuneWish wish, TuneStarted done)
   if (status.ok() && options.reproducible)
     status = absl::InvalidArgumentError("reproducible results cannot be tuned");
   if (!status.ok()) return done(std::move(status));
+  wish.beam_is_default = wish.options.beam == 0;
   wish.options = options;
   compile_.Post(request.caller,
                 [this, &request, wish = std::move(wish), done = std::move(done)]() mutable {

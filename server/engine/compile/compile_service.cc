@@ -192,6 +192,16 @@ Preparation::Answer CompileService::Make(RequestContext& request, Graph& graph,
   return handle;
 }
 
+absl::StatusOr<Digest> CompileService::DigestOf(RequestContext& request, const GraphRef& ref) {
+  if (!ref.bytes.empty()) {
+    UOPD_ASSIGN(const std::unique_ptr<Graph> graph, graphs_.Get(request, ref));
+    return graph->digest();
+  }
+  Digest digest;
+  if (!digest.FromBytes(ref.digest)) return BadDigest(ref.digest);
+  return digest;
+}
+
 absl::StatusOr<std::shared_ptr<const TuningPlan>> CompileService::PlanTuning(
     RequestContext& request, const GraphRef& ref, const CompileOptions& options) {
   UOPD_ASSIGN(const std::unique_ptr<Graph> graph, graphs_.Get(request, ref));

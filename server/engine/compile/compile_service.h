@@ -86,6 +86,8 @@ class CompileService {
   // is none.
   void WithGraph(const Caller& caller, const Digest& digest,
                  absl::AnyInvocable<void(absl::StatusOr<std::unique_ptr<Graph>>)> work);
+  // The digest of the graph that is meant, which need not be known here if only its digest is given. INVALID_ARGUMENT as for Begin.
+  absl::StatusOr<Digest> DigestOf(RequestContext& request, const GraphRef& ref);
   // What there is to tune in a graph (tuning_plan.h): verifies, schedules and lowers it, and compiles nothing. The graph is
   // kept in the store, so that its digest is enough the next time. For a thread that may work for seconds (Post). Errors are
   // those of Begin; INVALID_ARGUMENT also for a graph without kernels, RESOURCE_EXHAUSTED for one with too many, and

@@ -17,6 +17,22 @@ using std::chrono::steady_clock;
 constexpr int kLooksBetweenOthers = 5;
 constexpr size_t kMaxIdBytes = 64;
 
+// The operation that has the request id of a wish for this graph. INVALID_ARGUMENT: the id was used for something else.
+absl::StatusOr<TuneOperations::OperationPtr> AsWished(TuneOperations::OperationPtr known,
+                                                      const TuneWish& wish, const Digest& graph) {
+  const TuneState first = known->Summary().head;
+  CompileOptions options = first.options;
+  if (wish.beam_is_default) options.beam = wish.options.beam;  // the default may have changed
+  if (first.graph == graph && options == wish.options) return known;
+  return absl::InvalidArgumentError(Cat("request id (", wish.request_id, ") was used for ",
+                                        first.graph == graph ? "other options" : "another graph",
+                                        ": tuning ", known->id()));
+}
+
+bool Sees(const Caller& caller, const TuneOperation& op) {
+  return caller.sees_all || op.tenant() == caller.tenant;
+}
+
 absl::Status CheckWish(const TuneWish& wish) {
   if (wish.budget_ms > static_cast<uint64_t>(TuneWish::kMaxBudgetMs)) {
     return absl::InvalidArgumentError(Cat("budget_ms (", wish.budget_ms, ") is more than ",
@@ -139,10 +155,15 @@ absl::StatusOr<TuneOperations::OperationPtr> TuneOperations::Start(RequestContex
     }
     return nullptr;
   };
+  OperationPtr known;
   {
     MutexLock lock(mu_);
-    if (auto known = same()) return known;
-    UOPD_TRY(Room(tenant));
+    known = same();
+    if (known == nullptr) UOPD_TRY(Room(tenant));
+  }
+  if (known != nullptr) {
+    UOPD_ASSIGN(const Digest graph, compile_.DigestOf(request, wish.graph));
+    return AsWished(std::move(known), wish, graph);
   }
   UOPD_ASSIGN(const auto plan, compile_.PlanTuning(request, wish.graph, wish.options));
   TuneState state;
@@ -161,8 +182,9 @@ absl::StatusOr<TuneOperations::OperationPtr> TuneOperations::Start(RequestContex
     MutexLock start(start_mu_);
     {
       MutexLock lock(mu_);
-      if (auto known = same()) return known;
+      known = same();
     }
+    if (known != nullptr) return AsWished(std::move(known), wish, plan->digest);
     UOPD_TRY(Enter(op, rows_.TryClaim(op->id()).maybe_lease, true));
   }
   // Should the kernels end the daemon, the next one has to know it.
@@ -209,13 +231,14 @@ void TuneOperations::PlanLater(const OperationPtr& op) {
   });
 }
 
-std::vector<TuneOperations::OperationPtr> TuneOperations::List(const TuneViewer& viewer) {
+std::vector<TuneOperations::OperationPtr> TuneOperations::List(const Caller& caller) {
   Scan();
   std::vector<std::pair<int64_t, OperationPtr>> found;
   {
     MutexLock lock(mu_);
     for (const auto& [id, entry] : entries_) {
-      if (viewer.Sees(*entry.op)) found.emplace_back(entry.op->Summary().head.created_us, entry.op);
+      if (Sees(caller, *entry.op))
+        found.emplace_back(entry.op->Summary().head.created_us, entry.op);
     }
   }
   std::ranges::sort(found, [](const auto& a, const auto& b) {
@@ -226,7 +249,7 @@ std::vector<TuneOperations::OperationPtr> TuneOperations::List(const TuneViewer&
   return out;
 }
 
-absl::StatusOr<TuneOperations::OperationPtr> TuneOperations::Find(const TuneViewer& viewer,
+absl::StatusOr<TuneOperations::OperationPtr> TuneOperations::Find(const Caller& caller,
                                                                   std::string_view id) {
   if (id.empty()) return absl::InvalidArgumentError("the id of the tuning operation is missing");
   if (id.size() > kMaxIdBytes) {
@@ -238,7 +261,7 @@ absl::StatusOr<TuneOperations::OperationPtr> TuneOperations::Find(const TuneView
     MutexLock lock(mu_);
     for (auto it = entries_.lower_bound(id); it != entries_.end() && it->first.starts_with(id);
          ++it) {
-      if (viewer.Sees(*it->second.op)) out.push_back(it->second.op);
+      if (Sees(caller, *it->second.op)) out.push_back(it->second.op);
     }
     return out;
   };
@@ -255,11 +278,11 @@ absl::StatusOr<TuneOperations::OperationPtr> TuneOperations::Find(const TuneView
   return std::move(found.front());
 }
 
-absl::StatusOr<TuneOperations::OperationPtr> TuneOperations::Cancel(const TuneViewer& viewer,
+absl::StatusOr<TuneOperations::OperationPtr> TuneOperations::Cancel(const Caller& caller,
                                                                     std::string_view id) {
   constexpr int kMaxTries = 8;  // another object may take the place of the operation meanwhile
   for (int i = 0; i < kMaxTries; ++i) {
-    UOPD_ASSIGN(OperationPtr op, Find(viewer, id));
+    UOPD_ASSIGN(OperationPtr op, Find(caller, id));
     std::unique_ptr<TuneRows::Lease> maybe_lease;
     if (!Has(op, true) && !IsOver(op->phase())) {
       TuneRows::Claim claim = rows_.TryClaim(op->id());
@@ -285,14 +308,14 @@ bool TuneOperations::Has(const OperationPtr& op, bool here) {
   return it != entries_.end() && it->second.op == op && (!here || it->second.here);
 }
 
-absl::StatusOr<TuneOperations::OperationPtr> TuneOperations::Resume(const TuneViewer& viewer,
+absl::StatusOr<TuneOperations::OperationPtr> TuneOperations::Resume(const Caller& caller,
                                                                     std::string_view id,
                                                                     uint64_t more_budget_ms,
                                                                     uint64_t more_candidates) {
   UOPD_TRY(CheckWish({.options = {.beam = 1}, .budget_ms = more_budget_ms}));
   if (!compile_.tunes())
     return absl::UnavailableError("this daemon has no worker processes, and only these can tune");
-  UOPD_ASSIGN(const OperationPtr old, Find(viewer, id));
+  UOPD_ASSIGN(const OperationPtr old, Find(caller, id));
   UOPD_ASSIGN(TuneState state,
               old->Resumed(static_cast<int64_t>(more_budget_ms) * 1000, more_candidates));
   // What has just ended gives its lease back soon.

@@ -36,13 +36,6 @@
 
 namespace uopd::engine {
 
-// Who asks about operations.
-struct TuneViewer {
-  std::string tenant;
-  bool is_operator = false;
-  bool Sees(const TuneOperation& op) const { return is_operator || op.tenant() == tenant; }
-};
-
 // What a client wants to have tuned. Borrowed until the call returns.
 struct TuneWish {
   static constexpr size_t kMaxText = 256;  // of title and request_id
@@ -52,8 +45,9 @@ struct TuneWish {
   CompileOptions options;          // with a beam
   uint64_t budget_ms = 0;          // 0: no limit
   uint64_t budget_candidates = 0;  // 0: no limit
-  std::string
-      request_id;  // not empty: a second call of the tenant with this id gets the operation of the first
+  // Not empty: a second call of the tenant with this id gets the operation of the first, if it is the same call.
+  std::string request_id;
+  bool beam_is_default = false;  // the client left the beam to the daemon
   std::string title;
 };
 
@@ -80,21 +74,20 @@ class TuneOperations {
   ~TuneOperations();
 
   // Plans, and begins to tune. For a thread that may work for seconds (CompileService::Post). Errors are those of
-  // CompileService::PlanTuning; INVALID_ARGUMENT also for budgets and texts out of range; RESOURCE_EXHAUSTED: too many
+  // CompileService::PlanTuning; INVALID_ARGUMENT also for budgets and texts out of range, and for a request id that the tenant
+  // has used for another graph or other options; RESOURCE_EXHAUSTED: too many
   // operations are not over.
   absl::StatusOr<OperationPtr> Start(RequestContext& request, const TuneWish& wish)
       UOPD_EXCLUDES(mu_);
   // The newest first.
-  std::vector<OperationPtr> List(const TuneViewer& viewer) UOPD_EXCLUDES(mu_);
-  // By its id or the first digits of it. NOT_FOUND: there is none that the viewer sees. INVALID_ARGUMENT: several.
-  absl::StatusOr<OperationPtr> Find(const TuneViewer& viewer, std::string_view id)
-      UOPD_EXCLUDES(mu_);
+  std::vector<OperationPtr> List(const Caller& caller) UOPD_EXCLUDES(mu_);
+  // By its id or the first digits of it. NOT_FOUND: there is none that the caller sees. INVALID_ARGUMENT: several.
+  absl::StatusOr<OperationPtr> Find(const Caller& caller, std::string_view id) UOPD_EXCLUDES(mu_);
   // FAILED_PRECONDITION: it is over, or another daemon runs it. Blocks on the disk.
-  absl::StatusOr<OperationPtr> Cancel(const TuneViewer& viewer, std::string_view id)
-      UOPD_EXCLUDES(mu_);
+  absl::StatusOr<OperationPtr> Cancel(const Caller& caller, std::string_view id) UOPD_EXCLUDES(mu_);
   // Goes on with an operation that is over (TuneOperation::Resumed), with more budget. Errors as there and of Start; errors of
   // the plan are told by the operation. Blocks on the disk.
-  absl::StatusOr<OperationPtr> Resume(const TuneViewer& viewer, std::string_view id,
+  absl::StatusOr<OperationPtr> Resume(const Caller& caller, std::string_view id,
                                       uint64_t more_budget_ms, uint64_t more_candidates)
       UOPD_EXCLUDES(mu_);
   // Whether another object is the operation of its id now, or none is.

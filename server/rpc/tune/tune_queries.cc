@@ -52,10 +52,6 @@ void Fill(size_t number, const engine::TunedKernelState& kernel, v1::TunedKernel
   }
 }
 
-engine::TuneViewer ViewerOf(const engine::Engine& engine, const RequestContext& call) {
-  return {call.caller.tenant, engine.tenants().IsOperator(call.caller.tenant)};
-}
-
 }  // namespace
 
 void Fill(const engine::TuneChanges& summary, v1::Tune* out) {
@@ -127,7 +123,7 @@ grpc::ServerUnaryReactor* Service::ListTunes(grpc::CallbackServerContext* contex
   constexpr int kMaxListed = 512;
   return Serve(engine_, {context, Method::kListTunes, *request, *response}, kOnDisk,
                [=, this](RequestContext& call) {
-                 for (const auto& op : engine_.tune_operations().List(ViewerOf(engine_, call))) {
+                 for (const auto& op : engine_.tune_operations().List(call.caller)) {
                    if (response->tunes_size() == kMaxListed) break;
                    Fill(op->Summary(), response->add_tunes());
                  }
@@ -140,8 +136,8 @@ grpc::ServerUnaryReactor* Service::CancelTune(grpc::CallbackServerContext* conte
                                               v1::CancelTuneResponse* response) {
   return Serve(engine_, {context, Method::kCancelTune, *request, *response}, kOnDisk,
                [=, this](RequestContext& call) -> absl::Status {
-                 UOPD_ASSIGN(const auto op, engine_.tune_operations().Cancel(
-                                                ViewerOf(engine_, call), request->id()));
+                 UOPD_ASSIGN(const auto op,
+                             engine_.tune_operations().Cancel(call.caller, request->id()));
                  Fill(op->Summary(), response->mutable_tune());
                  return absl::OkStatus();
                });
@@ -153,9 +149,9 @@ grpc::ServerUnaryReactor* Service::ResumeTune(grpc::CallbackServerContext* conte
   return Serve(engine_, {context, Method::kResumeTune, *request, *response}, kOnDisk,
                [=, this](RequestContext& call) -> absl::Status {
                  UOPD_ASSIGN(const auto op,
-                             engine_.tune_operations().Resume(
-                                 ViewerOf(engine_, call), request->id(), request->more_budget_ms(),
-                                 request->more_candidates()));
+                             engine_.tune_operations().Resume(call.caller, request->id(),
+                                                              request->more_budget_ms(),
+                                                              request->more_candidates()));
                  Fill(op->Summary(), response->mutable_tune());
                  return absl::OkStatus();
                });

@@ -39,9 +39,11 @@ class WatcherSlot {
   absl::Status Take(const std::string& tenant) {
     MutexLock lock(mu_);
     const auto it = of_tenant_.find(tenant);
-    if (all_ >= kMaxWatchers || (it != of_tenant_.end() && it->second >= kMaxWatchersOfTenant)) {
-      return absl::ResourceExhaustedError(
-          Cat(all_, " clients watch tuning operations: try again later"));
+    const int own = it == of_tenant_.end() ? 0 : it->second;
+    if (all_ >= kMaxWatchers || own >= kMaxWatchersOfTenant) {
+      return absl::ResourceExhaustedError(Cat(own,
+                                              " clients of this tenant, or too many of others, "
+                                              "watch tuning operations: try again later"));
     }
     ++of_tenant_[tenant];
     metrics::TuneWatchers().Set(++all_);
@@ -120,9 +122,7 @@ class TuneStream final : public grpc::ServerWriteReactor<v1::WatchTuneResponse>,
   }
 
   absl::Status Find() {
-    const std::string& tenant = scope_.tenant();
-    UOPD_ASSIGN(
-        op_, engine_.tune_operations().Find({tenant, engine_.tenants().IsOperator(tenant)}, id_));
+    UOPD_ASSIGN(op_, engine_.tune_operations().Find(scope_.request().caller, id_));
     id_ = op_->id();  // a longer id may be added that begins as the client's does
     return absl::OkStatus();
   }

@@ -134,13 +134,18 @@ struct OperationsDaemon {
 
 class TuneOperationsTest : public ::testing::Test {
  protected:
+  static Caller All() {
+    Caller out;
+    out.sees_all = true;
+    return out;
+  }
   static bool Becomes(const std::shared_ptr<TuneOperation>& op, TunePhase phase) {
     return Eventually([&] { return op->phase() == phase; });
   }
   // The operation of this id in a daemon, whichever object it is.
   static bool Becomes(OperationsDaemon& daemon, const std::string& id, TunePhase phase) {
     return Eventually([&] {
-      const auto op = daemon.operations->Find({.is_operator = true}, id);
+      const auto op = daemon.operations->Find(All(), id);
       return op.ok() && (*op)->phase() == phase;
     });
   }
@@ -259,7 +264,7 @@ TEST_F(TuneOperationsTest, WhatTheBudgetDoesNotReachIsSkippedAndCanBeResumed) {
   ASSERT_GE(skipped, 1u);
   EXPECT_THAT(state.kernels[2].detail, HasSubstr("budget"));
   // Without more budget there is nothing to resume with.
-  const TuneViewer viewer;
+  const Caller viewer;
   const auto refused = daemon.operations->Resume(viewer, (*op)->id(), 0, 0);
   EXPECT_TRUE(absl::IsFailedPrecondition(refused.status())) << refused.status();
   const auto resumed = daemon.operations->Resume(viewer, (*op)->id(), 0, 100);
@@ -300,7 +305,7 @@ TEST_F(TuneOperationsTest, CancelEndsTheSearchAndResumeGoesOn) {
   const auto op = daemon.Start(graph_);
   ASSERT_TRUE(op.ok()) << op.status();
   ASSERT_TRUE(gate.AwaitSearch());
-  const TuneViewer viewer;
+  const Caller viewer;
   const std::string id = (*op)->id();
   EXPECT_TRUE(absl::IsFailedPrecondition(daemon.operations->Resume(viewer, id, 0, 0).status()));
   ASSERT_TRUE(daemon.operations->Cancel(viewer, id.substr(0, 6)).ok());
@@ -324,8 +329,8 @@ TEST_F(TuneOperationsTest, OthersDoNotSeeIt) {
   const auto op = daemon.Start(graph_, {}, "alice");
   ASSERT_TRUE(op.ok()) << op.status();
   const std::string id = (*op)->id();
-  const TuneViewer alice{.tenant = "alice"}, bob{.tenant = "bob"};
-  const TuneViewer boss{.tenant = "boss", .is_operator = true};
+  const Caller alice{.tenant = "alice"}, bob{.tenant = "bob"};
+  const Caller boss{.tenant = "boss", .sees_all = true};
   EXPECT_EQ(daemon.operations->List(alice).size(), 1u);
   EXPECT_EQ(daemon.operations->List(boss).size(), 1u);
   EXPECT_TRUE(daemon.operations->List(bob).empty());
@@ -384,6 +389,41 @@ TEST_F(TuneOperationsTest, TooManyAreRefusedAndTheSameCallIsOne) {
   EXPECT_TRUE(Becomes(*first, TunePhase::kDone));
   EXPECT_TRUE(Becomes(*bobs, TunePhase::kDone));
   EXPECT_EQ(daemon.tuner.calls, 2) << "both tenants wanted the kernel of 8, which is tuned once";
+}
+
+// An id names one call. Another one under the same id would be told of what it did not ask for.
+TEST_F(TuneOperationsTest, AnIdIsOfOneGraphAndItsOptions) {
+  OperationsDaemon daemon(store_);
+  const std::string graph = ScaleGraphs({8}), other = ScaleGraphs({16});
+  const auto first = daemon.Start(graph, {.request_id = "r"}, "alice");
+  ASSERT_TRUE(first.ok()) << first.status();
+  const auto refused = [&](const std::string& bytes, TuneWish wish, const char* why) {
+    wish.request_id = "r";
+    const absl::Status status = daemon.Start(bytes, wish, "alice").status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << why << status;
+    EXPECT_THAT(StatusText(status), HasSubstr(Cat("request id (r) was used for ", why)));
+  };
+  const auto same = [&](const std::string& bytes, TuneWish wish) {
+    wish.request_id = "r";
+    const auto found = daemon.Start(bytes, wish, "alice");
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_EQ(*found, *first);
+  };
+  for (const bool over : {false, true}) {
+    if (over) {
+      ASSERT_TRUE(Becomes(*first, TunePhase::kDone));
+    }
+    same(graph, {});
+    const Digest digest = HashBytes(graph);
+    same("", {.graph = {.digest = digest.view()}});
+    same(graph, {.options = {.beam = 3}, .beam_is_default = true});
+    refused(other, {}, "another graph");
+    const Digest unknown = HashBytes("nobody has sent it");
+    refused("", {.graph = {.digest = unknown.view()}}, "another graph");
+    refused(graph, {.options = {.beam = 3}}, "other options");
+    refused(graph, {.options = {.fast_math = true, .beam = 2}}, "other options");
+  }
+  EXPECT_EQ(daemon.operations->List(All()).size(), 1u);
 }
 
 TEST_F(TuneOperationsTest, TheSameCallTwiceAtOnceIsOneOperation) {
