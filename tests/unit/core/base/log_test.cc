@@ -226,7 +226,14 @@ TEST_F(LogTest, OnlyOwnLinksAreFollowed) {
     EXPECT_THAT(status.ToString(), HasSubstr("symbolic link of another user"));
     EXPECT_TRUE(ReopenLogFile().code() == status.code());
   }
-  EXPECT_TRUE(OpenLogFile("/dev/stderr").ok());
+  // The links of /proc/self/fd are of the system.
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  const UniqueFd reader(ends[0]), writer(ends[1]);
+  EXPECT_TRUE(OpenLogFile("/dev/fd/" + std::to_string(writer.get())).ok());
+  UOPD_LOG(kInfo, "through the pipe");
+  char line[256];
+  EXPECT_GT(read(reader.get(), line, sizeof line), 0);
   unlink(link.c_str());
 }
 
