@@ -5,7 +5,6 @@ if(TARGET uopd)
   add_executable(uopd_chaos ${chaos_sources} ${CMAKE_SOURCE_DIR}/tests/e2e/graphs.cc)
   target_link_libraries(uopd_chaos PRIVATE uopd_test_fleet uopd_fuzz_graphs uopd_test_support uopd_proto SQLite::SQLite3 nlohmann_json::nlohmann_json)
   add_dependencies(uopd_chaos uopd)
-  set_target_properties(uopd_chaos PROPERTIES UNITY_BUILD OFF)  # each actor registers itself under the same static name
   add_test(NAME chaos COMMAND uopd_chaos chaos --seconds 60 --seed 1)
   # Beside nothing else: it measures what a client feels.
   set_tests_properties(chaos PROPERTIES LABELS chaos TIMEOUT 240 RUN_SERIAL ON)

@@ -14,7 +14,7 @@
 #include "tests/perf/perf.h"
 #include "tests/support/attention_kernel.h"
 
-namespace uopd::perf {
+namespace uopd::perf::attention_perf {
 namespace {
 
 using tests::AttentionShape;
@@ -163,4 +163,4 @@ const Register kRegister(
     Run);
 
 }  // namespace
-}  // namespace uopd::perf
+}  // namespace uopd::perf::attention_perf

@@ -16,7 +16,7 @@
 #include "tests/perf/perf.h"
 #include "tests/support/redis/redis_process.h"
 
-namespace uopd::perf {
+namespace uopd::perf::cache_perf {
 namespace {
 
 // Objects of kernels: from 1 to 16 KiB, as many between 1 and 2 as between 8 and 16. A million take 5.5 GiB.
@@ -189,4 +189,4 @@ const Register kCacheBench(
     RunCacheBench);
 
 }  // namespace
-}  // namespace uopd::perf
+}  // namespace uopd::perf::cache_perf

@@ -5,7 +5,7 @@
 #include "uopd/client.h"
 #include "uopd/tensor.h"
 
-namespace uopd::perf {
+namespace uopd::perf::client_memory_perf {
 namespace {
 
 // Answers nothing but stores, so that the client's own memory is all there is.
@@ -54,4 +54,4 @@ const Register kRegister("client-memory",
                          "a million steps that build and drop graphs: resident memory", Run);
 
 }  // namespace
-}  // namespace uopd::perf
+}  // namespace uopd::perf::client_memory_perf

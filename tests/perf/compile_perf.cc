@@ -17,7 +17,7 @@
 #include "tests/perf/perf.h"
 #include "tests/support/repeated_graphs.h"
 
-namespace uopd::perf {
+namespace uopd::perf::compile_perf {
 namespace {
 
 constexpr double kLong = 3;  // seconds: nothing larger is tried
@@ -97,4 +97,4 @@ const Register kRegister(
     Run);
 
 }  // namespace
-}  // namespace uopd::perf
+}  // namespace uopd::perf::compile_perf

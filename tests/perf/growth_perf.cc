@@ -18,7 +18,7 @@
 #include "tests/perf/perf.h"
 #include "tests/support/repeated_graphs.h"
 
-namespace uopd::perf {
+namespace uopd::perf::growth_perf {
 namespace {
 
 constexpr double kNodes = 1e5;
@@ -164,4 +164,4 @@ const Register kRegister("growth",
                          Run);
 
 }  // namespace
-}  // namespace uopd::perf
+}  // namespace uopd::perf::growth_perf

@@ -9,7 +9,7 @@
 #include "core/ir/verify/spec.h"
 #include "tests/perf/perf.h"
 
-namespace uopd::perf {
+namespace uopd::perf::ir_perf {
 namespace {
 
 using ir::UOp;
@@ -107,4 +107,4 @@ const Register kRegister("ir",
                          Run);
 
 }  // namespace
-}  // namespace uopd::perf
+}  // namespace uopd::perf::ir_perf

@@ -19,7 +19,7 @@
 #include "uopd/nn.h"
 #include "uopd/optim.h"
 
-namespace uopd::perf {
+namespace uopd::perf::jit_perf {
 namespace {
 
 using client::Tensor;
@@ -174,4 +174,4 @@ const Register kRegister("jit", "CPU time of a client for a replay, and for buil
                          Run);
 
 }  // namespace
-}  // namespace uopd::perf
+}  // namespace uopd::perf::jit_perf

@@ -19,7 +19,7 @@
 #include "uopd/client.h"
 #include "uopd/executor.h"
 
-namespace uopd::perf {
+namespace uopd::perf::kernels_perf {
 namespace {
 
 using client::Client;
@@ -175,4 +175,4 @@ const Register kRegister(
     Run);
 
 }  // namespace
-}  // namespace uopd::perf
+}  // namespace uopd::perf::kernels_perf

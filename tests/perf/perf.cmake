@@ -8,7 +8,6 @@ if(TARGET uopd)
 endif()
 add_executable(uopd-perf ${perf_sources})
 target_link_libraries(uopd-perf PRIVATE uopd_test_support)
-set_target_properties(uopd-perf PROPERTIES UNITY_BUILD OFF)  # each bench registers itself under the same static name
 add_test(NAME perf_ir_runs COMMAND uopd-perf ir --json --scale 0.02)
 add_test(NAME perf_rewrite_runs COMMAND uopd-perf rewrite --json --scale 0.02)
 if(TARGET uopd)

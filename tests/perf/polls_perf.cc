@@ -15,7 +15,7 @@
 #include "tests/perf/perf.h"
 #include "tests/support/model_graphs.h"
 
-namespace uopd::perf {
+namespace uopd::perf::polls_perf {
 namespace {
 
 using test::GraphBuilder;
@@ -158,4 +158,4 @@ absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
 const Register kRegister("polls", "long kernels with and without their polls: --model NAME", Run);
 
 }  // namespace
-}  // namespace uopd::perf
+}  // namespace uopd::perf::polls_perf

@@ -18,7 +18,7 @@
 #include "tests/perf/models.h"
 #include "tests/perf/rewrite_rows.h"
 
-namespace uopd::perf {
+namespace uopd::perf::rewrite_models_perf {
 namespace {
 
 using rewrite::RunMeter;
@@ -124,4 +124,4 @@ const Register kRegister(
     Run);
 
 }  // namespace
-}  // namespace uopd::perf
+}  // namespace uopd::perf::rewrite_models_perf

@@ -13,7 +13,7 @@
 #include "core/schedule/fusion/movement.h"
 #include "tests/perf/rewrite_rows.h"
 
-namespace uopd::perf {
+namespace uopd::perf::rewrite_perf {
 namespace {
 
 using ir::Op;
@@ -149,4 +149,4 @@ const Register kRegister("rewrite",
                          Run);
 
 }  // namespace
-}  // namespace uopd::perf
+}  // namespace uopd::perf::rewrite_perf

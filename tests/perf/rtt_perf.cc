@@ -11,7 +11,7 @@
 #include "tests/support/daemon.h"
 #include "uopd/v1/uopd.grpc.pb.h"
 
-namespace uopd::perf {
+namespace uopd::perf::rtt_perf {
 namespace {
 
 std::string AddGraph() {
@@ -96,4 +96,4 @@ const Register kRegister("rtt",
                          Run);
 
 }  // namespace
-}  // namespace uopd::perf
+}  // namespace uopd::perf::rtt_perf

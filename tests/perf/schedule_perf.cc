@@ -16,7 +16,7 @@
 #include "tests/perf/models.h"
 #include "tests/perf/perf.h"
 
-namespace uopd::perf {
+namespace uopd::perf::schedule_perf {
 namespace {
 
 absl::Status Measure(const Model& model, int rounds, std::vector<Measurement>& out) {
@@ -115,4 +115,4 @@ const Register kRegister("schedule",
                          Run);
 
 }  // namespace
-}  // namespace uopd::perf
+}  // namespace uopd::perf::schedule_perf

@@ -13,7 +13,7 @@
 #include "tests/perf/perf.h"
 #include "tests/support/model_graphs.h"
 
-namespace uopd::perf {
+namespace uopd::perf::staging_perf {
 namespace {
 
 using Builder = std::function<ir::UOp(ir::UOpContext&)>;
@@ -202,4 +202,4 @@ const Register kRegister("staging",
                          Run);
 
 }  // namespace
-}  // namespace uopd::perf
+}  // namespace uopd::perf::staging_perf

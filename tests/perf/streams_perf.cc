@@ -11,7 +11,7 @@
 #include "tests/support/daemon.h"
 #include "uopd/connection.h"
 
-namespace uopd::perf {
+namespace uopd::perf::streams_perf {
 namespace {
 
 constexpr size_t kBytes = 64 << 20, kChunk = 1 << 20;
@@ -87,4 +87,4 @@ absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
 const Register kRegister("streams", "rates of bare streams Upload and Download to a daemon", Run);
 
 }  // namespace
-}  // namespace uopd::perf
+}  // namespace uopd::perf::streams_perf

@@ -6,7 +6,7 @@
 #include "core/base/text.h"
 #include "tests/perf/perf.h"
 
-namespace uopd::perf {
+namespace uopd::perf::table_perf {
 namespace {
 
 struct Group {
@@ -49,4 +49,4 @@ absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
 const Register kRegister("table", "every figure that has a target", Run);
 
 }  // namespace
-}  // namespace uopd::perf
+}  // namespace uopd::perf::table_perf

@@ -16,7 +16,7 @@
 #include "uopd/connection.h"
 #include "uopd/v1/uopd.grpc.pb.h"
 
-namespace uopd::perf {
+namespace uopd::perf::transfer_perf {
 namespace {
 
 constexpr size_t kChunk = 1 << 20;
@@ -210,4 +210,4 @@ const Register kRegister("transfer",
                          Run);
 
 }  // namespace
-}  // namespace uopd::perf
+}  // namespace uopd::perf::transfer_perf

@@ -9,7 +9,7 @@
 #include "tests/chaos/actor.h"
 #include "tests/support/processes.h"
 
-namespace uopd::chaos {
+namespace uopd::chaos::child_killer {
 namespace {
 
 struct Stopped {
@@ -56,4 +56,4 @@ const Register kForks({.name = "fork_killer",
                        .act = [](World& world, int copy) { Act(world, copy + 1, true); }});
 
 }  // namespace
-}  // namespace uopd::chaos
+}  // namespace uopd::chaos::child_killer

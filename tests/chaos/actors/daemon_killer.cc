@@ -6,7 +6,7 @@
 
 #include "tests/chaos/actor.h"
 
-namespace uopd::chaos {
+namespace uopd::chaos::daemon_killer {
 namespace {
 
 // Cuts a file of the folder, or overwrites a part of it.
@@ -55,4 +55,4 @@ const Register kDamager({.name = "cache_damager",
                          .act = KillAndDamage});
 
 }  // namespace
-}  // namespace uopd::chaos
+}  // namespace uopd::chaos::daemon_killer

@@ -4,7 +4,7 @@
 #include "tests/chaos/graphs.h"
 #include "tests/chaos/guest.h"
 
-namespace uopd::chaos {
+namespace uopd::chaos::endless_compiles {
 namespace {
 
 void Act(World& world, int copy) {
@@ -25,4 +25,4 @@ const Register kRegister({.name = "endless_compiles",
                           .act = Act});
 
 }  // namespace
-}  // namespace uopd::chaos
+}  // namespace uopd::chaos::endless_compiles

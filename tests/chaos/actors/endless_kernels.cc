@@ -6,7 +6,7 @@
 #include "tests/chaos/graphs.h"
 #include "tests/chaos/guest.h"
 
-namespace uopd::chaos {
+namespace uopd::chaos::endless_kernels {
 namespace {
 
 void Act(World& world, int copy) {
@@ -36,4 +36,4 @@ const Register kRegister({.name = "endless_kernels",
                           .act = Act});
 
 }  // namespace
-}  // namespace uopd::chaos
+}  // namespace uopd::chaos::endless_kernels

@@ -9,7 +9,7 @@
 #include "tests/chaos/sockets.h"
 #include "tests/e2e/graphs.h"
 
-namespace uopd::chaos {
+namespace uopd::chaos::fickle {
 namespace {
 
 class Fickle {
@@ -92,4 +92,4 @@ const Register kRegister({.name = "fickle",
                           .act = [](World& world, int copy) { Fickle(world, copy).Run(); }});
 
 }  // namespace
-}  // namespace uopd::chaos
+}  // namespace uopd::chaos::fickle

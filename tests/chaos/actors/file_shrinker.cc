@@ -4,7 +4,7 @@
 
 #include "tests/chaos/actor.h"
 
-namespace uopd::chaos {
+namespace uopd::chaos::file_shrinker {
 namespace {
 
 void Act(World& world, int) {
@@ -34,4 +34,4 @@ const Register kRegister({.name = "file_shrinker",
                           .act = Act});
 
 }  // namespace
-}  // namespace uopd::chaos
+}  // namespace uopd::chaos::file_shrinker

@@ -10,7 +10,7 @@
 #include "tests/chaos/caller.h"
 #include "tests/support/graph_generator.h"
 
-namespace uopd::chaos {
+namespace uopd::chaos::fresh {
 namespace {
 
 // Seconds until a kernel is on disk: a kernel that is younger may be lost when the daemon dies.
@@ -115,4 +115,4 @@ const Register kRegister({.name = "fresh",
                           .act = [](World& world, int copy) { Fresh(world, copy).Run(); }});
 
 }  // namespace
-}  // namespace uopd::chaos
+}  // namespace uopd::chaos::fresh

@@ -6,7 +6,7 @@
 #include "tests/chaos/actor.h"
 #include "tests/chaos/sockets.h"
 
-namespace uopd::chaos {
+namespace uopd::chaos::half_requests {
 namespace {
 
 constexpr size_t kConnections = 8;
@@ -35,4 +35,4 @@ const Register kRegister({.name = "half_requests",
                           .act = Act});
 
 }  // namespace
-}  // namespace uopd::chaos
+}  // namespace uopd::chaos::half_requests

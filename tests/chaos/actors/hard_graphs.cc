@@ -6,7 +6,7 @@
 #include "tests/chaos/graphs.h"
 #include "tests/chaos/guest.h"
 
-namespace uopd::chaos {
+namespace uopd::chaos::hard_graphs {
 namespace {
 
 void Act(World& world, int copy) {
@@ -26,4 +26,4 @@ const Register kRegister({.name = "hard_graphs",
                           .act = Act});
 
 }  // namespace
-}  // namespace uopd::chaos
+}  // namespace uopd::chaos::hard_graphs

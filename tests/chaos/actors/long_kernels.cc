@@ -5,7 +5,7 @@
 #include "tests/chaos/graphs.h"
 #include "tests/chaos/guest.h"
 
-namespace uopd::chaos {
+namespace uopd::chaos::long_kernels {
 namespace {
 
 constexpr double kWait = 25;  // seconds
@@ -26,4 +26,4 @@ const Register kRegister({.name = "long_kernels",
                           .act = Act});
 
 }  // namespace
-}  // namespace uopd::chaos
+}  // namespace uopd::chaos::long_kernels

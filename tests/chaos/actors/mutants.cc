@@ -6,7 +6,7 @@
 #include "tests/fuzz/graph_corpus.h"
 #include "tests/fuzz/graph_mutator.h"
 
-namespace uopd::chaos {
+namespace uopd::chaos::mutants {
 namespace {
 
 constexpr double kDeadline = 1;
@@ -47,4 +47,4 @@ const Register kRegister({.name = "mutants",
                           .act = Act});
 
 }  // namespace
-}  // namespace uopd::chaos
+}  // namespace uopd::chaos::mutants

@@ -5,7 +5,7 @@
 #include "tests/chaos/guest.h"
 #include "tests/e2e/graphs.h"
 
-namespace uopd::chaos {
+namespace uopd::chaos::odd_calls {
 namespace {
 
 constexpr double kDeadline = 2;
@@ -218,4 +218,4 @@ const Register kRegister({.name = "odd_calls",
                           .act = [](World& world, int copy) { Odd(world, copy).Run(); }});
 
 }  // namespace
-}  // namespace uopd::chaos
+}  // namespace uopd::chaos::odd_calls

@@ -7,7 +7,7 @@
 #include "tests/chaos/guest.h"
 #include "tests/chaos/sockets.h"
 
-namespace uopd::chaos {
+namespace uopd::chaos::open_uploads {
 namespace {
 
 constexpr int kUploads = 100;
@@ -63,4 +63,4 @@ const Register kRegister({.name = "open_uploads",
                           .act = Act});
 
 }  // namespace
-}  // namespace uopd::chaos
+}  // namespace uopd::chaos::open_uploads

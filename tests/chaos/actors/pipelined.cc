@@ -5,7 +5,7 @@
 #include "tests/chaos/caller.h"
 #include "tests/e2e/graphs.h"
 
-namespace uopd::chaos {
+namespace uopd::chaos::pipelined {
 namespace {
 
 constexpr int kMessages = 64;
@@ -66,4 +66,4 @@ const Register kRegister({.name = "pipelined",
                           .act = Act});
 
 }  // namespace
-}  // namespace uopd::chaos
+}  // namespace uopd::chaos::pipelined

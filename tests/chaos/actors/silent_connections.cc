@@ -6,7 +6,7 @@
 #include "tests/chaos/actor.h"
 #include "tests/chaos/sockets.h"
 
-namespace uopd::chaos {
+namespace uopd::chaos::silent_connections {
 namespace {
 
 constexpr size_t kConnections = 250;  // to each port
@@ -36,4 +36,4 @@ const Register kRegister({.name = "silent_connections",
                           .act = Act});
 
 }  // namespace
-}  // namespace uopd::chaos
+}  // namespace uopd::chaos::silent_connections

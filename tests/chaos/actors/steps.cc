@@ -8,7 +8,7 @@
 #include "tests/chaos/graphs.h"
 #include "tests/e2e/graphs.h"
 
-namespace uopd::chaos {
+namespace uopd::chaos::steps {
 namespace {
 
 constexpr int64_t kElements = 3000;
@@ -85,4 +85,4 @@ const Register kRegister({.name = "steps",
                           .act = [](World& world, int copy) { Loop(world, copy).Run(); }});
 
 }  // namespace
-}  // namespace uopd::chaos
+}  // namespace uopd::chaos::steps

@@ -5,7 +5,7 @@
 #include "tests/chaos/caller.h"
 #include "tests/e2e/graphs.h"
 
-namespace uopd::chaos {
+namespace uopd::chaos::tiny {
 namespace {
 
 constexpr size_t kElements = 16;
@@ -54,4 +54,4 @@ const Register kRegister({.name = "tiny",
                           .act = Act});
 
 }  // namespace
-}  // namespace uopd::chaos
+}  // namespace uopd::chaos::tiny

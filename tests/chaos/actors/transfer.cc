@@ -4,7 +4,7 @@
 #include "tests/chaos/actor.h"
 #include "tests/chaos/caller.h"
 
-namespace uopd::chaos {
+namespace uopd::chaos::transfer {
 namespace {
 
 void Act(World& world, int copy) {
@@ -32,4 +32,4 @@ const Register kRegister({.name = "transfer",
                           .act = Act});
 
 }  // namespace
-}  // namespace uopd::chaos
+}  // namespace uopd::chaos::transfer

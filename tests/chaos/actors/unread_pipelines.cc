@@ -6,7 +6,7 @@
 #include "tests/chaos/sockets.h"
 #include "tests/e2e/graphs.h"
 
-namespace uopd::chaos {
+namespace uopd::chaos::unread_pipelines {
 namespace {
 
 constexpr int64_t kElements = 1 << 20;  // 4 MiB per answer
@@ -77,4 +77,4 @@ const Register kRegister({.name = "unread_pipelines",
                           .act = Act});
 
 }  // namespace
-}  // namespace uopd::chaos
+}  // namespace uopd::chaos::unread_pipelines

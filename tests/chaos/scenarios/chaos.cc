@@ -3,7 +3,7 @@
 #include "tests/chaos/monitor.h"
 #include "tests/chaos/scenario.h"
 
-namespace uopd::chaos {
+namespace uopd::chaos::chaos {
 namespace {
 
 constexpr double kAlone = 0.1;  // part of the time, before the attackers begin
@@ -43,4 +43,4 @@ absl::Status Run(const Settings& settings, Report& report) {
 const Add kAdd({"chaos", "all actors at once, for ten minutes", Run});
 
 }  // namespace
-}  // namespace uopd::chaos
+}  // namespace uopd::chaos::chaos

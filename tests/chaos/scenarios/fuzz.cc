@@ -3,7 +3,7 @@
 #include "tests/chaos/monitor.h"
 #include "tests/chaos/scenario.h"
 
-namespace uopd::chaos {
+namespace uopd::chaos::fuzz {
 namespace {
 
 absl::Status Run(const Settings& settings, Report& report) {
@@ -29,4 +29,4 @@ absl::Status Run(const Settings& settings, Report& report) {
 const Add kAdd({"fuzz", "200,000 requests of every call, made by mutation", Run});
 
 }  // namespace
-}  // namespace uopd::chaos
+}  // namespace uopd::chaos::fuzz

@@ -20,7 +20,7 @@
 #include "tests/cluster/series.h"
 #include "tests/e2e/graphs.h"
 
-namespace uopd::chaos {
+namespace uopd::chaos::keeps {
 namespace {
 
 using cluster::Work;
@@ -200,4 +200,4 @@ const Add kKeeps({"keeps", "500 kill -9 while it compiles and tunes: what was an
                   RunKeeps});
 
 }  // namespace
-}  // namespace uopd::chaos
+}  // namespace uopd::chaos::keeps

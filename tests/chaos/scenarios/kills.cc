@@ -4,7 +4,7 @@
 #include "tests/chaos/monitor.h"
 #include "tests/chaos/scenario.h"
 
-namespace uopd::chaos {
+namespace uopd::chaos::kills {
 namespace {
 
 // Runs well-behaved clients and `others` until `report` has the wanted number of `counted`.
@@ -51,4 +51,4 @@ const Add kKills({"kills", "1,000 kills and stops of child processes under load"
 const Add kKill9({"kill9", "200 kill -9 of the daemon under load", Kill9});
 
 }  // namespace
-}  // namespace uopd::chaos
+}  // namespace uopd::chaos::kills

@@ -7,7 +7,7 @@
 #include "tests/chaos/monitor.h"
 #include "tests/chaos/scenario.h"
 
-namespace uopd::chaos {
+namespace uopd::chaos::siege {
 namespace {
 
 struct Figures {
@@ -78,4 +78,4 @@ absl::Status Run(const Settings& settings, Report& report) {
 const Add kAdd({"siege", "tiny executes alone and beside every kind of attack", Run});
 
 }  // namespace
-}  // namespace uopd::chaos
+}  // namespace uopd::chaos::siege

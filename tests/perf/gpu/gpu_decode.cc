@@ -6,7 +6,7 @@
 #include "tests/perf/perf.h"
 #include "uopd/jit.h"
 
-namespace uopd::perf {
+namespace uopd::perf::gpu_decode {
 namespace {
 
 absl::StatusOr<std::vector<Measurement>> RunGpuDecode(const Options& options) {
@@ -49,4 +49,4 @@ const Register kRegisterDecode("gpu-decode",
                                RunGpuDecode);
 
 }  // namespace
-}  // namespace uopd::perf
+}  // namespace uopd::perf::gpu_decode

@@ -23,7 +23,7 @@
 #include "tests/perf/program.h"
 #include "tests/support/chip_kernels.h"
 
-namespace uopd::perf {
+namespace uopd::perf::gpu_kernels {
 namespace {
 
 void Show(const GpuWork& work, const codegen::LoweredKernel& kernel, const std::string& remark) {
@@ -164,4 +164,4 @@ const Register kRegisterKernels(
     RunGpuKernels);
 
 }  // namespace
-}  // namespace uopd::perf
+}  // namespace uopd::perf::gpu_kernels

@@ -16,7 +16,7 @@
 #include "tests/perf/perf.h"
 #include "tests/perf/program.h"
 
-namespace uopd::perf {
+namespace uopd::perf::gpu_perf {
 namespace {
 
 constexpr double kMostSeconds = 2;      // that one run of a work may take; longer ones are left out
@@ -230,4 +230,4 @@ absl::StatusOr<std::vector<Measurement>> RunGpu(const Options& options) {
 const Register kRegisterGpu("gpu", "rates of one device, without a daemon: --device NAME", RunGpu);
 
 }  // namespace
-}  // namespace uopd::perf
+}  // namespace uopd::perf::gpu_perf

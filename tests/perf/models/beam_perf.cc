@@ -17,7 +17,7 @@
 #include "tests/support/daemon.h"
 #include "uopd/connection.h"
 
-namespace uopd::perf {
+namespace uopd::perf::beam_perf {
 namespace {
 
 using client::Tensor;
@@ -170,4 +170,4 @@ const Register kRegister("beam", "what BEAM=2 still finds: --model BEGINNING-OF-
                          Run);
 
 }  // namespace
-}  // namespace uopd::perf
+}  // namespace uopd::perf::beam_perf

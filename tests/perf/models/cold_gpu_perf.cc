@@ -18,7 +18,7 @@
 #include "tests/perf/perf.h"
 #include "tests/support/processes.h"
 
-namespace uopd::perf {
+namespace uopd::perf::cold_gpu_perf {
 namespace {
 
 constexpr int kRounds = 3;
@@ -118,4 +118,4 @@ const Register kRegister("cold-gpu",
                          Run);
 
 }  // namespace
-}  // namespace uopd::perf
+}  // namespace uopd::perf::cold_gpu_perf

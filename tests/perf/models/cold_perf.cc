@@ -16,7 +16,7 @@
 #include "tests/perf/peers/peer_process.h"
 #include "tests/perf/perf.h"
 
-namespace uopd::perf {
+namespace uopd::perf::cold_perf {
 namespace {
 
 struct Row {
@@ -189,4 +189,4 @@ const Register kRegister("cold",
                          Run);
 
 }  // namespace
-}  // namespace uopd::perf
+}  // namespace uopd::perf::cold_perf

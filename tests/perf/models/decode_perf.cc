@@ -7,7 +7,7 @@
 #include "tests/perf/peers/stream_peer.h"
 #include "tests/perf/perf.h"
 
-namespace uopd::perf {
+namespace uopd::perf::decode_perf {
 namespace {
 
 absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
@@ -44,4 +44,4 @@ const Register kRegister("decode",
                          Run);
 
 }  // namespace
-}  // namespace uopd::perf
+}  // namespace uopd::perf::decode_perf

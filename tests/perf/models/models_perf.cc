@@ -17,7 +17,7 @@
 #include "uopd/client.h"
 #include "uopd/connection.h"
 
-namespace uopd::perf {
+namespace uopd::perf::models_perf {
 namespace {
 
 using client::Client;
@@ -134,4 +134,4 @@ const Register kRegister(
     "models", "whole models beside ONNX Runtime and OpenVINO: --model BEGINNING-OF-A-NAME", Run);
 
 }  // namespace
-}  // namespace uopd::perf
+}  // namespace uopd::perf::models_perf

@@ -9,7 +9,7 @@
 #include "tests/support/daemon.h"
 #include "uopd/client.h"
 
-namespace uopd::perf {
+namespace uopd::perf::overhead_perf {
 namespace {
 
 using client::Tensor;
@@ -66,4 +66,4 @@ const Register kRegister("overhead", "time outside of the kernel of a program wi
                          Run);
 
 }  // namespace
-}  // namespace uopd::perf
+}  // namespace uopd::perf::overhead_perf

@@ -10,7 +10,7 @@
 #include "tests/support/daemon.h"
 #include "uopd/client.h"
 
-namespace uopd::perf {
+namespace uopd::perf::request_perf {
 namespace {
 
 constexpr int kRuns = 200, kFirst = 6;
@@ -128,4 +128,4 @@ const Register kRegister("request",
                          Run);
 
 }  // namespace
-}  // namespace uopd::perf
+}  // namespace uopd::perf::request_perf

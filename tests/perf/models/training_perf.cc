@@ -15,7 +15,7 @@
 #include "tests/support/daemon.h"
 #include "uopd/connection.h"
 
-namespace uopd::perf {
+namespace uopd::perf::training_perf {
 namespace {
 
 // Losses. Later ones drift apart by rounding: the first step of Adam moves every weight by the sign
@@ -89,4 +89,4 @@ const Register kRegister("training", "steps of training beside PyTorch: --model 
                          Run);
 
 }  // namespace
-}  // namespace uopd::perf
+}  // namespace uopd::perf::training_perf

@@ -15,7 +15,7 @@
 #include "tests/perf/search/bench_workers.h"
 #include "tests/perf/search/subjects.h"
 
-namespace uopd::perf {
+namespace uopd::perf::quality_perf {
 namespace {
 
 constexpr int kFew = 60, kMany = 2000, kRounds = 15;
@@ -138,4 +138,4 @@ const Register kRegister("search-quality",
                          "what a search of 60 candidates finds, of the best of 2,000", Run);
 
 }  // namespace
-}  // namespace uopd::perf
+}  // namespace uopd::perf::quality_perf

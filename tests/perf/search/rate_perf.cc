@@ -22,7 +22,7 @@
 #include "tests/perf/search/bench_workers.h"
 #include "tests/perf/search/subjects.h"
 
-namespace uopd::perf {
+namespace uopd::perf::rate_perf {
 namespace {
 
 int CandidatesOf(const Options& options) {
@@ -109,4 +109,4 @@ absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
 const Register kRegister("search-rate", "candidates a second of the search of opts", Run);
 
 }  // namespace
-}  // namespace uopd::perf
+}  // namespace uopd::perf::rate_perf
