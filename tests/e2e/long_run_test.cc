@@ -231,8 +231,8 @@ TEST_F(LongRunTest, TheProcessEndsWhateverRuns) {
   const auto begin = std::chrono::steady_clock::now();
   daemon_.Signal(SIGTERM);
   EXPECT_THAT(daemon_.Wait(), AnyOf(0, 3)) << daemon_.Log();
-  // 2.1 s on a machine with nothing else to do.
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+  // 2.1 s on a machine with nothing else to do; the runs would take days.
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::minutes(1));
   for (std::thread& run : runs) run.join();
 }
 

@@ -119,7 +119,7 @@ TEST_F(StreamsTest, AnUploadThatDoesNotGoOnIsEnded) {
 }
 
 TEST_F(StreamsTest, OpenUploadsHoldNoLeaseAndNoDrain) {
-  Start({"--session-grace-ms=0", "--limits-stream-idle-ms=1h", "--server-drain-timeout-ms=60s"});
+  Start({"--session-grace-ms=0", "--limits-stream-idle-ms=1h", "--server-drain-timeout-ms=10m"});
   ASSERT_TRUE(client_->OpenSession(1000).ok());
   std::vector<std::unique_ptr<Uploading>> uploads;
   for (uint64_t i = 1; i <= 100; ++i) uploads.push_back(BeginUpload(i));
@@ -136,7 +136,7 @@ TEST_F(StreamsTest, OpenUploadsHoldNoLeaseAndNoDrain) {
   EXPECT_FALSE(idle->Read(&answer));
   EXPECT_EQ(idle->Finish().error_code(), grpc::UNAVAILABLE);
   EXPECT_EQ(daemon_->Wait(), 0);
-  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(20));  // of the 60 that it had
+  EXPECT_LT(Clock::now() - begin, std::chrono::minutes(2));  // of the ten that it had
 }
 
 TEST_F(StreamsTest, APipelineWhoseClientDoesNotReadIsReadNoMoreAndThenEnded) {

@@ -42,7 +42,7 @@ TEST(StuckEndTest, ALogReaderThatReadsNothingStopsNobody) {
   daemon.Signal(SIGHUP);
   daemon.Signal(SIGTERM);
   EXPECT_EQ(daemon.Wait(), 0);
-  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(10));
+  EXPECT_LT(Clock::now() - begin, std::chrono::minutes(1));
 }
 
 // A thread of a process, found by its name; 0: none.
@@ -82,7 +82,7 @@ TEST(StuckEndTest, AThreadThatDoesNotEndIsLeftBehind) {
   EXPECT_EQ(daemon.Wait(), 3);
   const auto took = Clock::now() - begin;
   EXPECT_GE(took, std::chrono::milliseconds(1500));
-  EXPECT_LT(took, std::chrono::milliseconds(10'000));  // on a busy machine
+  EXPECT_LT(took, std::chrono::minutes(1));
   EXPECT_THAT(daemon.Log(), HasSubstr("msg=\"still running after the drain, giving up\" "
                                       "ending=engine exit_status=3"));
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "ready.json"));

@@ -181,7 +181,8 @@ TEST_F(TuningTest, TheSettingIsForRequestsThatNameNoBeam) {
 }
 
 TEST_F(TuningTest, TerminationEndsTheSearchAndItsWorkers) {
-  DaemonProcess daemon(folder_.path(), {"--tune-candidates=100000"});
+  DaemonProcess daemon(folder_.path(),
+                       {"--tune-candidates=100000", "--server-drain-timeout-ms=10m"});
   Client client(daemon);
   RunPairs(client, 64);
   for (const auto limit = Limit(); daemon.Metric(kMeasured) < 1;) {
@@ -192,7 +193,7 @@ TEST_F(TuningTest, TerminationEndsTheSearchAndItsWorkers) {
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(daemon.Wait(), 0);
   // Much less than server.drain_timeout_ms and than the search takes.
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::minutes(2));
   for (const test::Process& process : processes) {
     EXPECT_FALSE(test::IsAlive(process.pid)) << process.name;
   }

@@ -9,8 +9,12 @@
 
 namespace uopd::engine {
 
-DraftUpgrades::DraftUpgrades(int threads, KernelLoader& loader, std::function<void()> on_idle)
-    : loader_(loader), on_idle_(std::move(on_idle)), task_pool_(std::max(1, threads), SIZE_MAX) {}
+DraftUpgrades::DraftUpgrades(int threads, KernelLoader& loader, std::function<void()> on_idle,
+                             Waits waits)
+    : loader_(loader),
+      on_idle_(std::move(on_idle)),
+      waits_(waits),
+      task_pool_(std::max(1, threads), SIZE_MAX) {}
 
 DraftUpgrades::Foreground::Foreground(DraftUpgrades* maybe_upgrades)
     : maybe_upgrades_(maybe_upgrades) {
@@ -43,9 +47,9 @@ void DraftUpgrades::Stop() {
 
 void DraftUpgrades::AwaitTurn(const ProgramUpdate& program, Clock::time_point added) {
   constexpr std::chrono::milliseconds kPoll{10};  // how soon the end of the first run is noticed
-  const Clock::time_point latest = Clock::now() + kMostWait;
+  const Clock::time_point latest = Clock::now() + waits_.most;
   for (Clock::time_point now; (now = Clock::now()) < latest;) {
-    const bool runs = now < added + kFirstRun && program.wanted() && !program.has_run();
+    const bool runs = now < added + waits_.first_run && program.wanted() && !program.has_run();
     MutexLock lock(mu_);
     const bool turn = lock.WaitUntil(
         turn_, std::min(latest, now + kPoll),

@@ -8,7 +8,7 @@
 //                                                                         │
 //                                                            ProgramUpdate::Replace
 //
-// Requests come first. An upgrade does not begin while requests compile, but for at most kMostWait,
+// Requests come first. An upgrade does not begin while requests compile, but for at most Waits::most,
 // so that a stream of new graphs cannot keep a program on its drafts for ever. Nor does it disturb
 // the first run of its program, which usually follows at once: the threads of a run wait for each
 // other, so a compiler on one processor delays all of them. A kernel that cannot
@@ -24,6 +24,7 @@
 #include <condition_variable>
 #include <functional>
 #include <memory>
+#include <utility>
 
 #include "core/base/mutex.h"
 #include "server/engine/base/task_pool.h"
@@ -34,13 +35,17 @@ namespace uopd::engine {
 class DraftUpgrades {
  public:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::chrono::milliseconds kMostWait{2000};
-  // The first run of a program is expected to be over by then.
-  static constexpr std::chrono::milliseconds kFirstRun{300};
+  struct Waits {
+    std::chrono::milliseconds most{2000};
+    // The first run of a program is expected to be over by then.
+    std::chrono::milliseconds first_run{300};
+  };
 
   // As many upgrades as `threads` run at the same time. `loader` outlives this object. `on_idle`
   // is called when an upgrade ends and no other waits or runs.
-  DraftUpgrades(int threads, KernelLoader& loader, std::function<void()> on_idle);
+  DraftUpgrades(int threads, KernelLoader& loader, std::function<void()> on_idle, Waits waits);
+  DraftUpgrades(int threads, KernelLoader& loader, std::function<void()> on_idle)
+      : DraftUpgrades(threads, loader, std::move(on_idle), Waits()) {}
   ~DraftUpgrades() { Stop(); }
 
   // Marks a request that compiles.
@@ -72,6 +77,7 @@ class DraftUpgrades {
 
   KernelLoader& loader_;
   const std::function<void()> on_idle_;
+  const Waits waits_;
   std::atomic<bool> stopped_{false};
   std::atomic<int> pending_{0};
   Mutex mu_;

@@ -79,13 +79,11 @@ TEST_P(CudaWaitInVainTest, TheOtherDeviceGoesOn) {
   // A stream that waits for the stream that waits.
   ASSERT_TRUE(third->Wait(copied, 1).ok());
   ASSERT_TRUE(third->Fill(*kept, 0, 4, std::byte{2}).ok());
-  const auto begin = std::chrono::steady_clock::now();
   stop->Stop();
   ExpectTheFirstIsLost(other_->Synchronize());
   ExpectTheFirstIsLost(third->Synchronize());
   ExpectTheFirstIsLost(stream_->Synchronize());
   ExpectTheFirstIsLost(copied->failure());
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(3));
   EXPECT_TRUE(second_->status().ok()) << second_->status();
   EXPECT_EQ(early, 0x03030303);
   EXPECT_TRUE(std::ranges::all_of(never, [](std::byte b) { return b == std::byte{9}; }));

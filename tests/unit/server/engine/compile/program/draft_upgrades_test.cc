@@ -48,7 +48,10 @@ class DraftUpgradesTest : public testing::Test {
   DeviceSet devices_{NullRegistry()};
   KernelLoader loader_{graph_compiler_, compiler_, store_, {.owner = "test"}};
   std::atomic<int> idle_{0};
-  DraftUpgrades upgrades_{2, loader_, [this] { ++idle_; }};
+  // Nothing goes on because a time is over.
+  static constexpr std::chrono::hours kNever{1};
+  DraftUpgrades upgrades_{
+      2, loader_, [this] { ++idle_; }, {.most = kNever, .first_run = std::chrono::milliseconds(0)}};
 };
 
 TEST_F(DraftUpgradesTest, ADraftIsReplaced) {
@@ -93,22 +96,32 @@ TEST_F(DraftUpgradesTest, RequestsThatCompileComeFirst) {
 
 TEST_F(DraftUpgradesTest, TheFirstRunIsNotDisturbed) {
   const Made made = Make();
-  const auto added = DraftUpgrades::Clock::now();
-  upgrades_.Add({}, made.update);
+  DraftUpgrades upgrades(1, loader_, nullptr, {.most = kNever, .first_run = kNever});
+  upgrades.Add({}, made.update);
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_EQ(graph_compiler_.builds, 1);
   made.program->Get()->run_time.Add(1000);
-  ASSERT_TRUE(Done());
+  ASSERT_TRUE(Eventually([&] { return upgrades.pending() == 0; }));
   EXPECT_FALSE(IsDraft(made));
-  EXPECT_LT(DraftUpgrades::Clock::now() - added, std::chrono::seconds(30));
   EXPECT_TRUE(made.update->has_run());
+}
+
+TEST_F(DraftUpgradesTest, AProgramThatDoesNotRunIsUpgradedToo) {
+  const Made made = Make();
+  DraftUpgrades upgrades(1, loader_, nullptr,
+                         {.most = kNever, .first_run = std::chrono::milliseconds(20)});
+  upgrades.Add({}, made.update);
+  ASSERT_TRUE(Eventually([&] { return upgrades.pending() == 0; }));
+  EXPECT_FALSE(IsDraft(made));
+  EXPECT_FALSE(made.update->has_run());
 }
 
 TEST_F(DraftUpgradesTest, RequestsCannotHoldUpgradesUpForEver) {
   const Made made = Make();
-  const DraftUpgrades::Foreground foreground(&upgrades_);
-  upgrades_.Add({}, made.update);
-  EXPECT_TRUE(Done());
+  DraftUpgrades upgrades(1, loader_, nullptr, {.most = std::chrono::milliseconds(20)});
+  const DraftUpgrades::Foreground foreground(&upgrades);
+  upgrades.Add({}, made.update);
+  EXPECT_TRUE(Eventually([&] { return upgrades.pending() == 0; }));
   EXPECT_FALSE(IsDraft(made));
 }
 
