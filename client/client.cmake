@@ -12,6 +12,7 @@ uopd_layer(client/s3 uopd_core_base CURL::libcurl)
 
 file(GLOB_RECURSE uopctl_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/client/cli/*.cc)
 add_executable(uopctl ${uopctl_sources})
+uopd_compile_quickly(uopctl)
 target_link_libraries(uopctl PRIVATE uopd_client_cpp uopd_client_data uopd_client_s3 CLI11::CLI11 nlohmann_json::nlohmann_json)
 
 # The programs that README.md and docs/ show.

@@ -15,6 +15,7 @@ protobuf_generate(TARGET uopd_proto LANGUAGE grpc GENERATE_EXTENSIONS .grpc.pb.h
 target_include_directories(uopd_proto SYSTEM PUBLIC ${UOPD_PROTO_OUT} ${UOPD_PROTO_OUT}/proto)
 target_link_libraries(uopd_proto PUBLIC protobuf::libprotobuf gRPC::grpc++)
 target_compile_options(uopd_proto PRIVATE -w)
+uopd_compile_quickly(uopd_proto)
 # Generated files define the same static names.
 set_target_properties(uopd_proto PROPERTIES UNITY_BUILD OFF)
 
@@ -27,6 +28,7 @@ protobuf_generate(TARGET uopd_reapi_proto LANGUAGE grpc GENERATE_EXTENSIONS .grp
   PLUGIN "protoc-gen-grpc=${GRPC_CPP_PLUGIN}" IMPORT_DIRS ${CMAKE_SOURCE_DIR}/proto PROTOC_OUT_DIR ${UOPD_PROTO_OUT})
 target_link_libraries(uopd_reapi_proto PUBLIC uopd_proto)
 target_compile_options(uopd_reapi_proto PRIVATE -w)
+uopd_compile_quickly(uopd_reapi_proto)
 set_target_properties(uopd_reapi_proto PROPERTIES UNITY_BUILD OFF)
 
 # What uses gRPC under ThreadSanitizer takes this along, so that the order that gRPC gives to threads is seen.

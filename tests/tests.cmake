@@ -1,16 +1,23 @@
 # Tests. tests/unit mirrors the source tree: every folder F with tests/unit/F/*_test.cc becomes one program,
 # build/PRESET/tests/F_test, linked with the library of F and GoogleTest.
 find_package(GTest REQUIRED)
-include(GoogleTest)
+# tests/run --all takes longer.
+set(UOPD_FUZZ_SECONDS 30 CACHE STRING "How long each fuzzer of ctest runs")
+set(UOPD_CHAOS_SECONDS 25 CACHE STRING "How long the test chaos runs")
 
-# uopd_register_tests(PROGRAM LABEL [LATE] [GRPC] [TIMEOUT SECONDS]) tells ctest of a program's tests: each runs in a process of its
-# own. Under a sanitizer, where a process takes longer to start than most tests take to run, a process runs a quarter of
-# them. LATE: with devices that work late and in the background. GRPC: the program uses gRPC itself.
-# The target registered_tests builds all these programs.
+# uopd_register_tests(PROGRAM LABEL [LATE] [GRPC] [SHARDS N] [COST SECONDS]) tells ctest of a program's tests. N processes share
+# them, one unless told otherwise: a process takes longer to start than most tests take to run. COST: what the
+# longest of these processes takes; ctest begins with the most costly. LATE: with devices that work late and in the background. GRPC: the
+# program uses gRPC itself. LABEL says which stages of tests/run take it: `unit` is for builds with sanitizers, `plain`
+# for those without (uopd_plain_test), `both` for both.
+# The target registered_tests builds all these programs, unit_programs those that are `unit` alone.
 add_custom_target(registered_tests)
 function(uopd_register_tests program label)
-  cmake_parse_arguments(arg "LATE;GRPC" "TIMEOUT" "" ${ARGN})
+  cmake_parse_arguments(arg "LATE;GRPC" "SHARDS;COST" "" ${ARGN})
   add_dependencies(registered_tests ${program})
+  if(label STREQUAL unit)
+    set_property(GLOBAL APPEND PROPERTY uopd_unit_programs ${program})
+  endif()
   set(prefix "")
   set(environment "")
   if(label STREQUAL e2e)
@@ -23,36 +30,34 @@ function(uopd_register_tests program label)
     endif()
     set(environment UOPD_DEVICE_FORCE_ASYNC_US=50)
   endif()
-  if(UOPD_SANITIZE)
-    if(label STREQUAL e2e OR arg_GRPC)
-      # Some of these tests crash compilers on purpose, and read which signal it was. ThreadSanitizer must not count what
-      # gRPC's own functions touch (tests/support/tsan_grpc.cc), nor the threads that gRPC leaves, nor delay the end of a process.
-      set(tsan halt_on_error=1:second_deadlock_stack=1:handle_segv=0:ignore_noninstrumented_modules=1:atexit_sleep_ms=0)
-      string(APPEND tsan :report_thread_leaks=0)
-      list(APPEND environment ASAN_OPTIONS=detect_stack_use_after_return=1:handle_segv=0
-           TSAN_OPTIONS=${tsan}:suppressions=${CMAKE_SOURCE_DIR}/tests/support/tsan.supp)
-    endif()
-    foreach(shard RANGE 3)
-      add_test(NAME ${prefix}${program}.${shard} COMMAND ${program} --gtest_brief=1)
-      set_tests_properties(${prefix}${program}.${shard} PROPERTIES LABELS ${label} TIMEOUT 900
-          ENVIRONMENT "GTEST_TOTAL_SHARDS=4;GTEST_SHARD_INDEX=${shard};${environment}")
-    endforeach()
-    return()
+  if(UOPD_SANITIZE AND (label STREQUAL e2e OR arg_GRPC))
+    # Some of these tests crash compilers on purpose, and read which signal it was. ThreadSanitizer must not count what
+    # gRPC's own functions touch (tests/support/tsan_grpc.cc), nor the threads that gRPC leaves, nor delay the end of a process.
+    set(tsan halt_on_error=1:second_deadlock_stack=1:handle_segv=0:ignore_noninstrumented_modules=1:atexit_sleep_ms=0)
+    string(APPEND tsan :report_thread_leaks=0)
+    list(APPEND environment ASAN_OPTIONS=detect_stack_use_after_return=1:handle_segv=0
+         TSAN_OPTIONS=${tsan}:suppressions=${CMAKE_SOURCE_DIR}/tests/support/tsan.supp)
   endif()
-  if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 300)
+  if(NOT arg_SHARDS)
+    set(arg_SHARDS 1)
   endif()
-  gtest_discover_tests(${program} TEST_PREFIX "${prefix}" TEST_LIST ${prefix}${program}_tests DISCOVERY_TIMEOUT 60
-      PROPERTIES LABELS ${label} TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "${environment}")
+  if(NOT arg_COST)
+    set(arg_COST 1)
+  endif()
+  math(EXPR last "${arg_SHARDS} - 1")
+  foreach(shard RANGE ${last})
+    add_test(NAME ${prefix}${program}.${shard} COMMAND ${program} --gtest_brief=1)
+    set_tests_properties(${prefix}${program}.${shard} PROPERTIES LABELS "${label}" TIMEOUT 900 COST ${arg_COST}
+        ENVIRONMENT "GTEST_TOTAL_SHARDS=${arg_SHARDS};GTEST_SHARD_INDEX=${shard};${environment}")
+  endforeach()
 endfunction()
 
-# Under a sanitizer the sources of a test program are compiled without optimisation, which takes less than half of the time:
-# most of a test's time goes to what it tests. QUICK: not this one, whose own code takes long.
+# QUICK: not compiled without optimisation under a sanitizer, since its own code takes long.
 function(uopd_test_program program)
   cmake_parse_arguments(arg "QUICK" "" "" ${ARGN})
   set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  if(UOPD_SANITIZE AND NOT arg_QUICK)
-    target_compile_options(${program} PRIVATE -O0)
+  if(NOT arg_QUICK)
+    uopd_compile_quickly(${program})
   endif()
 endfunction()
 
@@ -73,7 +78,12 @@ function(uopd_unit_tests folder)
     uopd_test_program(${name}_test)
   endif()
   target_link_libraries(${name}_test PRIVATE uopd_${name} GTest::gmock GTest::gtest GTest::gtest_main ${ARGN})
-  uopd_register_tests(${name}_test unit)
+  list(LENGTH sources shards)
+  math(EXPR shards "(${shards} + 3) / 4")
+  if(shards GREATER 4)
+    set(shards 4)
+  endif()
+  uopd_register_tests(${name}_test unit SHARDS ${shards} COST ${shards})
 endfunction()
 
 # Reference interpreters, generators and checks that tests share.
@@ -88,6 +98,7 @@ if(TARGET uopd_client_cpp)
   file(GLOB models CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/support/models/*.cc)
   add_library(uopd_test_models STATIC ${models})
   target_link_libraries(uopd_test_models PUBLIC uopd_client_cpp uopd_test_support)
+  uopd_compile_quickly(uopd_test_models)
 endif()
 
 uopd_unit_tests(core/base)
@@ -108,13 +119,14 @@ if(NOT UOPD_CORE_ONLY)
   uopd_test_program(core_render_run_test)
   target_link_libraries(core_render_run_test PRIVATE uopd_test_support uopd_devices_cpu uopd_devices_cuda GTest::gtest GTest::gtest_main)
   target_compile_definitions(core_render_run_test PRIVATE UOPD_BUILT_PTXC="$<TARGET_FILE_DIR:uopd>/uopd-ptxc")
-  uopd_register_tests(core_render_run_test unit)
+  uopd_register_tests(core_render_run_test unit SHARDS 4 COST 4)
   uopd_unit_tests(devices/cpu)
   # Real servers of Redis, and from PyPI.
   add_library(uopd_test_redis STATIC ${CMAKE_SOURCE_DIR}/tests/support/redis/redis_process.cc
       ${CMAKE_SOURCE_DIR}/tests/support/services/certificates.cc ${CMAKE_SOURCE_DIR}/tests/support/services/child_program.cc
       ${CMAKE_SOURCE_DIR}/tests/support/services/s3_service.cc ${CMAKE_SOURCE_DIR}/tests/support/services/service_process.cc)
   target_link_libraries(uopd_test_redis PUBLIC uopd_cache_redis)
+  uopd_compile_quickly(uopd_test_redis)
   uopd_unit_tests(cache uopd_test_redis)
   # A cache that speaks gRPC, whose threads ThreadSanitizer watches in a program of its own.
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/cache/reapi/*_test.cc)
@@ -124,7 +136,7 @@ if(NOT UOPD_CORE_ONLY)
   uopd_register_tests(cache_reapi_test unit GRPC)
   uopd_unit_tests(server/net)
   uopd_unit_tests(server/engine uopd_test_support uopd_fake_cuda)
-  uopd_register_tests(server_engine_test unit LATE)
+  uopd_register_tests(server_engine_test unit LATE SHARDS 4 COST 4)
   uopd_unit_tests(server/worker uopd_test_support uopd_fake_cuda)
   uopd_unit_tests(client/cpp uopd_test_models)
   # Connections, whose threads ThreadSanitizer watches (tests/run).
@@ -144,12 +156,11 @@ if(NOT UOPD_CORE_ONLY)
   uopd_register_tests(client_cli_test unit)
 endif()
 
-# Programs whose graphs are right, with every node verified as it is made (docs/debugging.md, SPEC). Not under sanitizers,
-# which have seen these tests and this verifier apart.
+# Programs whose graphs are right, with every node verified as it is made (docs/debugging.md, SPEC).
 function(uopd_spec2_test program filter)
-  if(TARGET ${program} AND NOT UOPD_SANITIZE)
+  if(TARGET ${program} AND NOT UOPD_SANITIZE MATCHES thread)
     add_test(NAME spec2_${program} COMMAND ${program} --gtest_brief=1 --gtest_filter=${filter})
-    set_tests_properties(spec2_${program} PROPERTIES LABELS unit ENVIRONMENT SPEC=2)
+    set_tests_properties(spec2_${program} PROPERTIES LABELS unit TIMEOUT 900 COST 20 ENVIRONMENT SPEC=2)
   endif()
 endfunction()
 uopd_spec2_test(core_rules_test ExpressionFuzz.*)
@@ -158,4 +169,35 @@ uopd_spec2_test(client_cpp_test -KernelCountTest.*)
 
 foreach(part golden conformance e2e fuzz chaos cluster simulation plants perf layering install dashboards)
   include(tests/${part}/${part}.cmake OPTIONAL)
+endforeach()
+
+# Tests that say less under sanitizers, or other things where asserts are on: a program of them alone, so that the stage `release` of tests/run
+# needs to build no other unit test.
+if(NOT UOPD_CORE_ONLY AND NOT UOPD_SANITIZE)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/*_test.cc)
+  foreach(source ${sources})
+    file(STRINGS ${source} conditions REGEX "^#.*(UOPD_SANITIZED|__SANITIZE_|NDEBUG)")
+    if(NOT conditions)
+      list(REMOVE_ITEM sources ${source})
+    endif()
+  endforeach()
+  file(GLOB amdgpu CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/support/amdgpu/*.cc)
+  # A job that the fork server of the tests of workers has.
+  list(APPEND sources ${CMAKE_SOURCE_DIR}/tests/unit/server/worker/job/measure_gpu_test.cc)
+  add_executable(uopd_plain_test ${sources} ${amdgpu})
+  uopd_test_program(uopd_plain_test)
+  target_link_libraries(uopd_plain_test PRIVATE uopd_test_models uopd_test_support uopd_server_worker uopd_fake_cuda uopd_devices
+                        GTest::gmock GTest::gtest GTest::gtest_main)
+  uopd_register_tests(uopd_plain_test plain SHARDS 4 COST 4)
+endif()
+
+# What the stage `release` of tests/run builds: all programs but those of unit tests.
+get_property(programs DIRECTORY ${CMAKE_SOURCE_DIR} PROPERTY BUILDSYSTEM_TARGETS)
+get_property(units GLOBAL PROPERTY uopd_unit_programs)
+add_custom_target(all_but_units)
+foreach(program ${programs})
+  get_target_property(type ${program} TYPE)
+  if(type MATCHES "^(EXECUTABLE|SHARED_LIBRARY)$" AND NOT program IN_LIST units)
+    add_dependencies(all_but_units ${program})
+  endif()
 endforeach()

@@ -6,17 +6,19 @@ endif()
 file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/support/cuda/*.cc)
 add_library(uopd_fake_cuda STATIC ${sources})
 target_link_libraries(uopd_fake_cuda PUBLIC uopd_devices_cuda)
+uopd_compile_quickly(uopd_fake_cuda)
 
 # HIP over that.
 file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/support/hip/*.cc)
 add_library(uopd_fake_hip STATIC ${sources})
 target_link_libraries(uopd_fake_hip PUBLIC uopd_devices_hip uopd_fake_cuda)
+uopd_compile_quickly(uopd_fake_hip)
 
 file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/conformance/*_test.cc)
 add_executable(conformance_test ${sources})
 uopd_test_program(conformance_test)
 target_link_libraries(conformance_test PRIVATE uopd_devices uopd_fake_cuda uopd_fake_hip GTest::gmock GTest::gtest GTest::gtest_main)
-uopd_register_tests(conformance_test conformance)
+uopd_register_tests(conformance_test conformance SHARDS 4 COST 10)
 
 uopd_unit_tests(devices/api)
 uopd_unit_tests(devices/api/host)
@@ -35,7 +37,7 @@ file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/conformance/opts/*
 add_executable(device_opts_test ${sources})
 uopd_test_program(device_opts_test QUICK)
 target_link_libraries(device_opts_test PRIVATE uopd_devices uopd_test_support GTest::gtest GTest::gtest_main)
-uopd_register_tests(device_opts_test conformance)
+uopd_register_tests(device_opts_test conformance SHARDS 2 COST 10)
 
 # The wire, spoken by code that protoc generates for another language.
 add_executable(wire_check ${CMAKE_SOURCE_DIR}/tests/conformance/wire/wire_check.cc)

@@ -6,7 +6,7 @@ add_test(NAME layering_self_test
 add_test(NAME doc_links_self_test
          COMMAND /usr/bin/python3 ${CMAKE_SOURCE_DIR}/tests/layering/check_links_test.py)
 add_test(NAME doc_links COMMAND /usr/bin/python3 ${CMAKE_SOURCE_DIR}/tests/layering/check_links.py ${CMAKE_SOURCE_DIR})
-set_tests_properties(layering layering_self_test doc_links doc_links_self_test PROPERTIES LABELS unit)
+set_tests_properties(layering layering_self_test doc_links doc_links_self_test PROPERTIES LABELS tree)
 
 if(NOT UOPD_CORE_ONLY AND NOT TARGET server_http_test)
   uopd_unit_tests(server/http)
