@@ -191,9 +191,11 @@ if(NOT UOPD_CORE_ONLY AND NOT UOPD_SANITIZE)
   uopd_register_tests(uopd_plain_test plain SHARDS 4 COST 4)
 endif()
 
-# What the stage `release` of tests/run builds: all programs but those of unit tests.
+# What the stage `release` of tests/run builds: all programs but those of unit tests. The bundle for machines with GPUs
+# (tests/install) has one of them.
 get_property(programs DIRECTORY ${CMAKE_SOURCE_DIR} PROPERTY BUILDSYSTEM_TARGETS)
 get_property(units GLOBAL PROPERTY uopd_unit_programs)
+list(REMOVE_ITEM units devices_cuda_test)
 add_custom_target(all_but_units)
 foreach(program ${programs})
   get_target_property(type ${program} TYPE)

@@ -10,7 +10,7 @@ nanobind_add_module(uopd_python NB_STATIC NOMINSIZE ${uopd_python_sources})
 target_include_directories(uopd_python PRIVATE ${CMAKE_SOURCE_DIR}/client/python/src)
 target_link_libraries(uopd_python PRIVATE uopd_client_cpp uopd_client_data)
 target_link_options(uopd_python PRIVATE -Wl,--exclude-libs,ALL -Wl,--as-needed -Wl,--gc-sections)
-set_target_properties(uopd_python PROPERTIES OUTPUT_NAME _core UNITY_BUILD OFF
+set_target_properties(uopd_python PROPERTIES OUTPUT_NAME _core
                       LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/python/uopd)
 # The Python sources beside it, so that the build folder can be used without installing.
 add_custom_command(TARGET uopd_python POST_BUILD

@@ -23,7 +23,7 @@ namespace {
 
 using All = const std::vector<const Handle*>&;
 
-constexpr auto kSlice = absl::Milliseconds(50);
+constexpr auto kTuneSlice = absl::Milliseconds(50);
 
 nb::dict ToDict(const v1::Tune& tune) {
   Digest graph;
@@ -180,7 +180,7 @@ std::optional<nb::dict> NextNews(const WatchHandle& w, std::optional<double> sec
   const absl::Time limit = seconds ? absl::Now() + absl::Seconds(*seconds) : absl::InfiniteFuture();
   for (bool came = false; !came;) {
     const absl::Duration slice =
-        std::max(std::min(kSlice, limit - absl::Now()), absl::ZeroDuration());
+        std::max(std::min(kTuneSlice, limit - absl::Now()), absl::ZeroDuration());
     {
       nb::gil_scoped_release no_gil;
       came = w.watch->WaitFor(slice);
