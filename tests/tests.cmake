@@ -52,12 +52,13 @@ function(uopd_register_tests program label)
   endforeach()
 endfunction()
 
-# QUICK: not compiled without optimisation under a sanitizer, since its own code takes long.
+# Under a sanitizer the sources of a test program are compiled without optimisation, which takes less than half of the time:
+# most of a test's time goes to what it tests. QUICK: not this one, whose own code takes long.
 function(uopd_test_program program)
   cmake_parse_arguments(arg "QUICK" "" "" ${ARGN})
   set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  if(NOT arg_QUICK)
-    uopd_compile_quickly(${program})
+  if(UOPD_SANITIZE AND NOT arg_QUICK)
+    target_compile_options(${program} PRIVATE -O0)
   endif()
 endfunction()
 
