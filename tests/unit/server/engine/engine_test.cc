@@ -15,6 +15,7 @@
 #include "devices/api/host/thread_priority.h"
 #include "devices/null/null_device.h"
 #include "server/engine/compile/source/core_compiler.h"
+#include "tests/support/eventually.h"
 #include "tests/support/model_graphs.h"
 #include "tests/unit/server/engine/fixture.h"
 
@@ -372,23 +373,30 @@ TEST_F(LongRunTest, HasThreadsOfItsOwnWithALowerPriority) {
   EXPECT_TRUE(usual);
 }
 
-// What a run took says more than an estimate for a slow core. How quick this machine is must not matter here.
-TEST_F(LongRunTest, IsNotLongOnceItWasQuick) {
-  constexpr int64_t kTerms = int64_t{1} << 21;
+TEST_F(LongRunTest, RunsAreTimed) {
+  constexpr int64_t kTerms = 16;
   SessionUse session = Open();
   RequestContext first;
   ASSERT_TRUE(Prepare(first, LongSum(kTerms)).ok());
-  EXPECT_NE(&engine_->RunnerOf(first), &engine_->task_pool());
-  const std::shared_ptr<const Program> program = first.prepared->Get();
-  EXPECT_EQ(program->run_time.Quickest(), INT64_MAX);
+  EXPECT_EQ(first.prepared->Get()->run_time.Quickest(), INT64_MAX);
+  // On a busy machine one run may take so long that it does not count.
+  EXPECT_TRUE(test::Eventually([&] {
+    RequestContext request;
+    EXPECT_TRUE(Run(request, *session, 0, kTerms).ok());
+    return first.prepared->Get()->run_time.Quickest() < INT64_MAX;
+  }));
+}
+
+// What a run took says more than an estimate for a slow core.
+TEST_F(LongRunTest, IsNotLongOnceItWasQuick) {
   RequestContext request;
-  ASSERT_TRUE(Run(request, *session, 0, kTerms).ok());
-  EXPECT_GT(program->run_time.Quickest(), 0);
-  EXPECT_LT(program->run_time.Quickest(), INT64_MAX) << "the run is counted";
-  EXPECT_EQ(&engine_->RunnerOf(first) == &engine_->task_pool(),
-            program->run_time.Quickest() <= kLongRunNs);
-  program->run_time.Add(kLongRunNs);
-  EXPECT_EQ(&engine_->RunnerOf(first), &engine_->task_pool());
+  ASSERT_TRUE(Prepare(request, LongSum(int64_t{1} << 21)).ok());
+  EXPECT_NE(&engine_->RunnerOf(request), &engine_->task_pool());
+  // Once more where a better program has taken the place of the draft meanwhile.
+  EXPECT_TRUE(test::Eventually([&] {
+    request.prepared->Get()->run_time.Add(kLongRunNs);
+    return &engine_->RunnerOf(request) == &engine_->task_pool();
+  }));
 }
 
 class LimitedRunTest : public LongRunTest {
