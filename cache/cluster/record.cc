@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "cache/base/lease/tokens.h"
 #include "core/base/bytes.h"
 #include "core/base/status.h"
 
@@ -71,6 +72,8 @@ const char* Name(RecordFault fault) {
       return "content";
     case RecordFault::kChecksum:
       return "checksum";
+    case RecordFault::kFence:
+      return "fence";
     case RecordFault::kOtherKey:
       return "other_key";
   }
@@ -94,7 +97,7 @@ std::string WriteRecord(const Row& row, const SealKey& key) {
 }
 
 RecordResult ReadRecord(std::string_view bytes, const Digest& address,
-                        const std::vector<SealKey>& trusted, size_t max_bytes) {
+                        const std::vector<SealKey>& trusted, size_t max_bytes, int64_t now_us) {
   if (bytes.size() < kHeadBytes || !bytes.starts_with(kMagic)) return {RecordFault::kForeign, {}};
   if (bytes[kMagic.size()] != kRecordVersion) return {RecordFault::kVersion, {}};
   const auto kind = static_cast<SealKind>(bytes[kMagic.size() + 1]);
@@ -117,6 +120,7 @@ RecordResult ReadRecord(std::string_view bytes, const Digest& address,
   Row row;
   if (!ReadFields(fields, row)) return {RecordFault::kContent, {}};
   if (row.checksum != Checksum(row)) return {RecordFault::kChecksum, {}};
+  if (!IsPlausibleFence(row.fence, now_us)) return {RecordFault::kFence, {}};
   if (KeyOf(row).address() != address) return {RecordFault::kOtherKey, {}};
   return {RecordFault::kNone, std::move(row)};
 }

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cache/base/blobs.h"
 #include "cache/base/row/row.h"
 #include "cache/cluster/seal_key.h"
 
@@ -30,6 +31,7 @@ enum class RecordFault {
   kTooLarge,    // its value would be larger than allowed
   kContent,     // signed, but not the fields of a row
   kChecksum,    // signed, but the row was damaged before
+  kFence,       // signed, but under a lease with a token that cannot be true (tokens.h)
   kOtherKey,    // the row of another key
 };
 const char* Name(RecordFault fault);
@@ -44,6 +46,7 @@ struct RecordResult {
 // The row at an address, in a record whose bytes may be hostile. `max_bytes` bounds the memory that
 // a record may need.
 RecordResult ReadRecord(std::string_view bytes, const Digest& address,
-                        const std::vector<SealKey>& trusted, size_t max_bytes);
+                        const std::vector<SealKey>& trusted, size_t max_bytes,
+                        int64_t now_us = WallClockUs());
 
 }  // namespace uopd::cache

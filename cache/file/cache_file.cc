@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cache/base/lease/tokens.h"
 #include "cache/base/row/eviction.h"
 #include "cache/file/schema.h"
 #include "cache/sqlite/transaction.h"
@@ -117,7 +118,7 @@ absl::Status CacheFile::PutRow(const Digest& address, const Row& row, WriteResul
   UOPD_TRY(writer_->Run(schema::kUpsertEntry, address.view(), row.store, size,
                         KeepScore(row.last_used_us, row.cost_us, size), row.cost_us, row.created_us,
                         row.last_used_us, row.fence, row.checksum, row.environment, row.semantic,
-                        row.value));
+                        row.value, WallClockUs() + kFarthestTokenUs));
   if (writer_->changes() == 0) ++result->stale[row.store];
   return absl::OkStatus();
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cache/base/lease/tokens.h"
 #include "cache/base/row/eviction.h"
 #include "cache/file/lease_schema.h"
 #include "cache/sqlite/transaction.h"
@@ -19,8 +20,6 @@ namespace {
 // The longest time to live of a lease. No owner asks for more, so a lease that would live longer is
 // damaged and blocks nobody.
 constexpr int64_t kLongestUs = kHourUs;
-// Tokens follow the clock. A token further in the future than this is damaged.
-constexpr int64_t kFarthestTokenUs = 24 * 365 * kHourUs;
 // Longer than a search that renews its lease takes.
 constexpr int64_t kMarksUs = 24 * kHourUs;
 
@@ -72,9 +71,8 @@ absl::StatusOr<LeaseResult> LeaseFile::TryLease(const Digest& address, std::stri
     if (!row) return absl::DataLossError("The row that counts tokens is missing.");
     result.token = query.Int(0);
   }
-  if (result.token < 1 || result.token > now_us + kFarthestTokenUs) {
+  if (!IsPlausibleToken(result.token, now_us))
     return absl::DataLossError("The row that counts tokens is damaged.");
-  }
   UOPD_TRY(
       db_->Run(lease_schema::kTakeLease, address.view(), owner, result.token, result.expires_us));
   if (!life_.mark().empty())

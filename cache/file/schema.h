@@ -106,13 +106,15 @@ inline constexpr char kSelectEntry[] =
     "SELECT store, semantic, environment, value, checksum, cost_us, created_us, last_used_us, fence"
     " FROM entry WHERE address=?1";
 inline constexpr char kHasEntry[] = "SELECT 1 FROM entry WHERE address=?1";
+// ?13: the greatest fence that can be true (tokens.h). A greater one keeps nothing out.
 inline constexpr char kUpsertEntry[] =
     "INSERT INTO entry(address, store, size, score, cost_us, created_us, last_used_us, fence,"
     " checksum, environment, semantic, value) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12)"
     " ON CONFLICT(address) DO UPDATE SET size=excluded.size, score=excluded.score,"
     " cost_us=excluded.cost_us, created_us=excluded.created_us, last_used_us=excluded.last_used_us,"
     " fence=excluded.fence, checksum=excluded.checksum, environment=excluded.environment,"
-    " semantic=excluded.semantic, value=excluded.value WHERE excluded.fence >= entry.fence";
+    " semantic=excluded.semantic, value=excluded.value"
+    " WHERE excluded.fence >= entry.fence OR entry.fence > ?13";
 // The checksum must match too, so that a row stays if another process has put it in the place of
 // the bad one.
 inline constexpr char kDeleteBadEntry[] = "DELETE FROM entry WHERE address=?1 AND checksum=?2";

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cache/base/lease/tokens.h"
 #include "core/base/status.h"
 
 namespace uopd::cache {
@@ -49,7 +50,8 @@ PushOutcome WriteQueue::Push(WriteOp op) {
     if (op.kind == WriteOp::kPut) {
       auto [it, added] = pending_.try_emplace(op.address, op.row, pushed_ + 1);
       if (!added) {
-        if (it->second.row->fence > op.row->fence) return PushOutcome::kStale;
+        if (KeepsOut(it->second.row->fence, op.row->fence, WallClockUs()))
+          return PushOutcome::kStale;
         it->second = {op.row, pushed_ + 1};
       }
     }

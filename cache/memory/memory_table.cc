@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "cache/base/lease/tokens.h"
 #include "cache/base/row/eviction.h"
 #include "core/base/status.h"
 
@@ -50,7 +51,7 @@ absl::StatusOr<std::vector<std::string>> MemoryTable::Insert(const Digest& addre
   }
   bool pinned = false;
   if (auto it = slots_.find(address); it != slots_.end()) {
-    if (it->second.row->fence > row->fence)
+    if (KeepsOut(it->second.row->fence, row->fence, WallClockUs()))
       return absl::AbortedError("The entry there has a greater fence.");
     pinned = it->second.pinned;
     Remove(it);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cache/base/blobs.h"
+#include "cache/base/lease/tokens.h"
 #include "cache/reapi/reapi_blobs.h"
 #include "core/base/status.h"
 #include "core/base/text.h"
@@ -109,7 +110,7 @@ absl::StatusOr<bool> ReapiSharedServer::Put(const Announcement& what, std::strin
     UOPD_ASSIGN(const int64_t newest,
                 Number(known->stderr_raw(),
                        known->has_stderr_digest() ? &known->stderr_digest() : nullptr, deadline));
-    if (newest > fence) return false;
+    if (KeepsOut(newest, fence, WallClockUs())) return false;
   }
   reapi::ActionResult result;
   result.set_stderr_raw(Cat(fence));

@@ -8,7 +8,9 @@
 // The key "born" holds when it was made: a server that lost its keys has a new one. Two keys beside it count the daemons that
 // asked for it, one in each even minute and one in each odd minute, as a HyperLogLog (12 KiB, right to 1 %).
 // Tokens are the last token plus one, or the server's clock in microseconds if that is greater (2^53 is far away), so
-// a server that lost its keys does not grant an old token again.
+// a server that lost its keys does not grant an old token again. A token or a fence that cannot be true (a year in the future,
+// cache/base/lease/tokens.h) counts as none, and so does a lease that does not end within an hour: somebody else wrote it, and
+// it blocks nobody.
 #pragma once
 
 #include <string_view>
@@ -18,10 +20,12 @@ namespace uopd::cache {
 // KEYS: lease, fence. ARGV: owner, time to live in ms. {1, token} or {0, holder}.
 inline constexpr std::string_view kTryLeaseScript = R"lua(
 local holder = redis.call('HGET', KEYS[1], 'owner')
-if holder then return {0, holder} end
+local left = redis.call('PTTL', KEYS[1])
+if holder and left >= 0 and left <= 3600000 then return {0, holder} end
 local now = redis.call('TIME')
 local token = tonumber(now[1]) * 1000000 + tonumber(now[2])
 local last = tonumber(redis.call('GET', KEYS[2]) or '0') or 0
+if not (last >= 0 and last <= token + 31536000000000) then last = 0 end
 if token <= last then token = last + 1 end
 local text = string.format('%.0f', token)
 redis.call('SET', KEYS[2], text, 'PX', 604800000)
@@ -52,7 +56,10 @@ return 1
 // KEYS: row. ARGV: fence, record, time to live in ms. 1: put; 0: a record with a greater fence stays.
 inline constexpr std::string_view kPutScript = R"lua(
 local there = tonumber(redis.call('HGET', KEYS[1], 'fence') or '-1') or -1
-if there > tonumber(ARGV[1]) then return 0 end
+if there > tonumber(ARGV[1]) then
+  local now = redis.call('TIME')
+  if there <= tonumber(now[1]) * 1000000 + 31536000000000 then return 0 end
+end
 redis.call('HSET', KEYS[1], 'fence', ARGV[1], 'record', ARGV[2])
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return 1

@@ -11,6 +11,7 @@
 
 #include "absl/strings/escaping.h"
 #include "cache/base/blobs.h"
+#include "cache/base/lease/tokens.h"
 #include "core/base/status.h"
 #include "core/base/text.h"
 
@@ -202,12 +203,15 @@ absl::Status RedisSharedServer::CheckNewest(const Digest& address, int64_t token
   // A server that lost its keys cannot tell; the fence of the record still decides which record stays.
   if (reply.kind == RespKind::kNull) return absl::OkStatus();
   if (!ReadToken(reply, newest)) return Strange();
+  if (!IsPlausibleToken(newest, WallClockUs())) return absl::OkStatus();  // nor can this one
   return newest == token ? absl::OkStatus() : LeaseLost();
 }
 
 absl::StatusOr<bool> RedisSharedServer::IsHeld(const Digest& address, Deadline deadline) {
-  UOPD_ASSIGN(const RespValue reply, Run({"EXISTS", KeyOf(address, "lease")}, deadline));
-  return reply.integer == 1;
+  // A lease that never ends is none, as in kTryLeaseScript.
+  constexpr int64_t kLongestMs = int64_t{3600} * 1000;
+  UOPD_ASSIGN(const RespValue reply, Run({"PTTL", KeyOf(address, "lease")}, deadline));
+  return reply.kind == RespKind::kInteger && reply.integer >= 0 && reply.integer <= kLongestMs;
 }
 
 absl::StatusOr<KeysAge> RedisSharedServer::AskKeysAge(Deadline deadline) {

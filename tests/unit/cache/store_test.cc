@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cache/store.h"
 
+#include <limits>
 #include <thread>
 
 #include "cache/base/row/eviction.h"
@@ -240,6 +241,34 @@ TEST_F(StoreTest, ManyThreadsReadAndWrite) {
   const StatsSnapshot stats = store->stats().Snapshot("kernel");
   EXPECT_EQ(stats.puts, 600);
   EXPECT_EQ(stats.rows, 200);
+}
+
+// A row that was put under a token near 2^63 keeps nothing out: neither in the queue, nor in the file, nor in memory.
+TEST_F(StoreTest, ARowUnderAnImpossibleTokenGivesWay) {
+  constexpr int64_t kPoison = std::numeric_limits<int64_t>::max() - 1;
+  const auto replace = [&](Store& store, const char* what) {
+    SCOPED_TRACE(what);
+    for (const bool flushed : {false, true}) {
+      const Key key = KeyOf(flushed ? 1 : 2);
+      ASSERT_TRUE(store.Import(MakeRow(key, "poisoned", 1, now_us_, kPoison)).ok());
+      if (flushed) {
+        ASSERT_TRUE(store.Flush().ok());
+      }
+      const LeaseResult lease = store.TryLease(key, "me", 1'000'000);
+      ASSERT_TRUE(store.PutFenced(key, "winner", 1, lease.token).ok());
+      ASSERT_TRUE(store.Flush().ok());
+      EXPECT_EQ(store.Get(key).entry.bytes, "winner");
+      // The other way round: what is plausible still decides.
+      const LeaseResult next = store.TryLease(key, "me", 1'000'000);
+      ASSERT_TRUE(store.PutFenced(key, "newer", 1, next.token).ok());
+      EXPECT_TRUE(absl::IsAborted(store.Replace(key, "older", 1, lease.token - 1)));
+      EXPECT_EQ(store.Get(key).entry.bytes, "newer");
+    }
+  };
+  auto store = Open();
+  replace(*store, "file");
+  Store memory(1 << 20, options_.now);
+  replace(memory, "memory");
 }
 
 }  // namespace

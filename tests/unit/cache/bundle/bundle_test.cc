@@ -6,6 +6,7 @@
 #include <map>
 #include <random>
 
+#include "cache/base/lease/tokens.h"
 #include "tests/support/environment.h"
 #include "tests/unit/cache/cluster/key_files.h"
 
@@ -237,9 +238,8 @@ TEST_F(BundleTest, TheLargestRowOfALimitIsReadEvenIfItDoesNotCompress) {
     const int64_t others = SizeOf(MakeRow(key, "", 1, 1, 1));
     std::string value(static_cast<size_t>(MaxBundleRowBytes(limit) - others), ' ');
     for (char& c : value) c = static_cast<char>(random());
-    const Row row =
-        MakeRow(key, value, std::numeric_limits<int64_t>::max(),
-                std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::max());
+    const Row row = MakeRow(key, value, std::numeric_limits<int64_t>::max(),
+                            std::numeric_limits<int64_t>::max(), WallClockUs() + kFarthestTokenUs);
     ASSERT_EQ(SizeOf(row), MaxBundleRowBytes(limit));
     for (const SealKey* key_used : {&hmac_, &ed25519_}) {
       const Result got = Read(BundleOf({row}, *key_used), SIZE_MAX, {.record_bytes = limit});

@@ -108,6 +108,41 @@ TEST_P(RedisSharedServerTest, ALeaseThatIsNotRenewedEnds) {
   EXPECT_TRUE(server.TryLease(one_, "b", kLeaseUs, In())->granted());
 }
 
+// Somebody else can write to the server. What he wrote must not block a key for good.
+TEST_P(RedisSharedServerTest, WhatCannotBeTrueBlocksNobody) {
+  RedisSharedServer server(Options());
+  const std::string address = "uopd:1:{" + one_.Hex() + "}:";
+  const std::string fence = address + "fence", lease = address + "lease", row = address + "row";
+  const int64_t now = WallClockUs();
+  for (const char* poison : {"9223372036854775800", "1e300", "inf", "nan", "-5", "words"}) {
+    SCOPED_TRACE(poison);
+    Raw({"SET", fence, poison});
+    const auto granted = server.TryLease(one_, "a", kLeaseUs, In());
+    ASSERT_TRUE(granted.ok()) << granted.status();
+    ASSERT_TRUE(granted->granted());
+    EXPECT_GE(granted->token, now);
+    EXPECT_LT(granted->token, now + 600'000'000);
+    Raw({"SET", fence, poison});
+    EXPECT_FALSE(absl::IsAborted(server.CheckNewest(one_, granted->token, In())));
+    Raw({"SET", fence, Cat(granted->token)});
+    Raw({"HSET", row, "fence", poison, "record", "poisoned"});
+    EXPECT_TRUE(*server.Put(Of(one_), "value", granted->token, Stream::kPuts, In()));
+    EXPECT_EQ(**server.Get(one_, In()), "value");
+    EXPECT_FALSE(*server.Put(Of(one_), "older", granted->token - 1, Stream::kPuts, In()));
+    ASSERT_TRUE(server.Release(one_, granted->token, In()).ok());
+  }
+  for (const char* ttl : {"", "3600001", "9000000000000"}) {
+    SCOPED_TRACE(ttl);
+    Raw({"HSET", lease, "owner", "ghost", "token", "17"});
+    if (*ttl != 0) Raw({"PEXPIRE", lease, ttl});
+    EXPECT_FALSE(*server.IsHeld(one_, In()));
+    const auto granted = server.TryLease(one_, "a", kLeaseUs, In());
+    ASSERT_TRUE(granted->granted()) << "a lease that does not end";
+    EXPECT_TRUE(*server.IsHeld(one_, In()));
+    ASSERT_TRUE(server.Release(one_, granted->token, In()).ok());
+  }
+}
+
 TEST_P(RedisSharedServerTest, AServerThatLostItsKeysIsYoung) {
   RedisSharedServer server(Options());
   const absl::StatusOr<KeysAge> first = server.AskKeysAge(In());
