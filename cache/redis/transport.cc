@@ -32,6 +32,12 @@ absl::Status Unavailable(std::string_view what, int error) {
   return absl::UnavailableError(Cat(what, ": ", strerror(error)));
 }
 
+// A server that sends or takes something all the time never makes anybody wait, so each piece asks for the deadline.
+absl::Status CheckDeadline(Deadline deadline) {
+  if (std::chrono::steady_clock::now() < deadline) return absl::OkStatus();
+  return absl::DeadlineExceededError("The server of the shared tier did not answer in time.");
+}
+
 // Waits until `fd` is ready for `events`.
 absl::Status WaitFor(int fd, short events, Deadline deadline) {
   while (true) {
@@ -42,8 +48,7 @@ absl::Status WaitFor(int fd, short events, Deadline deadline) {
         poll(&one, 1, static_cast<int>(std::clamp<int64_t>(left.count() + 1, 0, 60'000)));
     if (ready > 0) return absl::OkStatus();
     if (ready < 0 && errno != EINTR) return Unavailable("poll", errno);
-    if (std::chrono::steady_clock::now() >= deadline)
-      return absl::DeadlineExceededError("The server of the shared tier did not answer in time.");
+    UOPD_TRY(CheckDeadline(deadline));
   }
 }
 
@@ -154,6 +159,7 @@ absl::Status Transport::StartTls(const TlsContext& tls, const std::string& host,
     SSL_set1_host(tls_, host.c_str());
   }
   while (true) {
+    UOPD_TRY(CheckDeadline(deadline));
     const int result = SSL_connect(tls_);
     if (result == 1) return absl::OkStatus();
     if (const absl::Status waited = WaitForTls(result, deadline); !waited.ok()) {
@@ -175,6 +181,7 @@ absl::Status Transport::WaitForTls(int result, Deadline deadline) {
 
 absl::Status Transport::Write(std::string_view bytes, Deadline deadline) {
   while (!bytes.empty()) {
+    UOPD_TRY(CheckDeadline(deadline));
     if (tls_ != nullptr) {
       size_t sent = 0;
       const int result = SSL_write_ex(tls_, bytes.data(), bytes.size(), &sent);
@@ -198,6 +205,7 @@ absl::Status Transport::Write(std::string_view bytes, Deadline deadline) {
 }
 
 absl::Status Transport::Read(std::string& out, Deadline deadline) {
+  UOPD_TRY(CheckDeadline(deadline));
   constexpr size_t kPiece = size_t{64} << 10;
   const size_t before = out.size();
   out.resize(before + kPiece);

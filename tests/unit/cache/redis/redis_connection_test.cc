@@ -3,9 +3,13 @@
 #include "cache/redis/redis_connection.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 
 #include "core/base/status.h"
@@ -126,6 +130,32 @@ TEST_F(RedisConnectionTest, AServerThatDoesNotAnswerCostsTheDeadline) {
   EXPECT_FALSE((*connection)->usable());
   EXPECT_TRUE(absl::IsUnavailable((*connection)->Run({"PING"}, Soon()).status()))
       << "the late reply must not be taken for another one";
+}
+
+// A server that sends all the time never makes its reader wait, and one that takes all the time never its writer. So the
+// deadline is asked for before each piece.
+TEST_F(RedisConnectionTest, ADeadlineEndsReadsAndWritesThatNeedNotWait) {
+  std::string folder = (std::filesystem::temp_directory_path() / "uopd-flood-XXXXXX").string();
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const std::string path = folder + "/socket";
+  const UniqueFd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  ASSERT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(listen(listener.get(), 1), 0);
+  auto transport = Transport::ConnectUnix(path, Soon());
+  ASSERT_TRUE(transport.ok()) << transport.status();
+  const UniqueFd server(accept(listener.get(), nullptr, nullptr));
+  std::string read;
+  for (const bool over : {false, true}) {
+    ASSERT_EQ(send(server.get(), "+OK\r\n", 5, MSG_NOSIGNAL), 5);
+    const Deadline deadline = Soon(over ? -1 : 5000);
+    EXPECT_EQ(absl::IsDeadlineExceeded((*transport)->Read(read, deadline)), over);
+    EXPECT_EQ(absl::IsDeadlineExceeded((*transport)->Write("PING\r\n", deadline)), over);
+  }
+  EXPECT_EQ(read, "+OK\r\n");
+  std::filesystem::remove_all(folder);
 }
 
 TEST_F(RedisConnectionTest, AServerThatEndsIsUnavailable) {
