@@ -9,11 +9,12 @@ namespace uopd::cache {
 
 absl::StatusOr<Round> BeginRound(Store& store, const Key& key, const LoadOptions& options) {
   if (options.may_compute) UOPD_TRY(options.may_compute());
+  if (options.patient) store.leases().BePatient(key.address());
   LeaseResult lease = store.TryLease(key, options.owner, options.lease_ttl_us);
   if (lease.granted()) {
     // The owner before us may have put the value after the lookup.
     if (options.use == Use::kReadAndKeep) {
-      GetResult found = store.Get(key);
+      GetResult found = store.Get(key, options.patient);
       if (found.hit()) {
         store.ReleaseLease(key, lease.token).IgnoreError();
         return Round{.step = RoundStep::kFound, .found = std::move(found)};

@@ -92,8 +92,8 @@ Store::~Store() {
   for (auto& tier : tiers_) tier.reset();  // in order: later tiers get the rows that one gives up
 }
 
-GetResult Store::Get(const Key& key) {
-  GetResult result = Lookup(key);
+GetResult Store::Get(const Key& key, bool patient) {
+  GetResult result = Lookup(key, patient);
   StoreStats& stats = stats_->For(key.store());
   switch (result.outcome) {
     case GetOutcome::kHit:
@@ -121,7 +121,7 @@ void Store::Follow(const std::string& environment) {
   if (cluster_ != nullptr) cluster_->Follow(environment);
 }
 
-GetResult Store::Lookup(const Key& key) {
+GetResult Store::Lookup(const Key& key, bool patient) {
   GetOutcome failure = GetOutcome::kMiss;  // the first outcome that is more than a miss
   for (auto& tier : tiers_) {
     GetResult result = tier->Get(key);
@@ -129,7 +129,7 @@ GetResult Store::Lookup(const Key& key) {
     if (failure == GetOutcome::kMiss) failure = result.outcome;
   }
   if (cluster_ == nullptr) return {.outcome = failure};
-  const Cluster::Found found = cluster_->Get(key);
+  const Cluster::Found found = cluster_->Get(key, patient);
   if (found.outcome != GetOutcome::kHit) return {.outcome = failure};  // the cluster counts its own
   Keep(key, found.row);
   return Hit(*found.row, Source::kCluster);

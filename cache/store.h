@@ -22,6 +22,7 @@
 #include "cache/base/tier.h"
 #include "cache/base/wait/arrivals.h"
 #include "cache/base/wait/bell.h"
+#include "cache/base/wait/patience.h"
 #include "cache/cluster/cluster.h"
 #include "cache/cluster/refill.h"
 #include "cache/file/file_tier.h"
@@ -58,7 +59,8 @@ class Store final : public Admin {
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
-  GetResult Get(const Key& key);
+  // `patient`: no request waits for the answer, so a shared server that is too slow for requests is asked, too.
+  GetResult Get(const Key& key, bool patient = false);
   // `cost_us` is the time that it took to compute the bytes. They can be read at once and are
   // durable after Flush. RESOURCE_EXHAUSTED: the value is too large, or too many bytes wait to be
   // written. A value that was put under a lease is not replaced.
@@ -84,6 +86,8 @@ class Store final : public Admin {
   WatchOutcome WatchReady(const Key& key, const WaitLimits& limits);
   // One look of it: kReady or kLeaseFree; nullopt: somebody holds the lease.
   std::optional<WatchOutcome> LookReady(const Key& key);
+  // How long those wait who watch for values of others.
+  Patience& patience() { return patience_; }
 
   // From now on rows of the environment that other daemons put are fetched, as if this daemon had asked for one.
   void Follow(const std::string& environment);
@@ -115,7 +119,7 @@ class Store final : public Admin {
   const StatsTable& stats();
 
  private:
-  GetResult Lookup(const Key& key);
+  GetResult Lookup(const Key& key, bool patient);
   // Flush, without the cluster.
   absl::Status FlushTiers();
   // Puts the row into the first tier, from number `first` on, that accepts it.
@@ -135,6 +139,7 @@ class Store final : public Admin {
   Arrivals arrivals_;
   const std::unique_ptr<Leases> leases_;
   LeaseKeeper keeper_;
+  Patience patience_;
   std::vector<std::unique_ptr<Tier>> tiers_;
   std::unique_ptr<Cluster> cluster_;  // null: none. Destroyed first: its threads use the rest
   std::unique_ptr<Refill> refill_;    // null: none

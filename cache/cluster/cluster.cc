@@ -26,8 +26,8 @@ Cluster::Cluster(std::unique_ptr<SharedServer> server, ClusterOptions options)
       spare_again_(options_.spare_again > 0 ? options_.spare_again
                                             : 48 + static_cast<int>(std::random_device()() % 48)),
       begun_(options_.steady()),
-      server_(std::make_shared<GuardedServer>(std::move(server), options_.breaker, options_.now,
-                                              options_.on_change)) {
+      server_(std::make_shared<GuardedServer>(std::move(server), options_.breaker, options_.budget,
+                                              options_.now, options_.steady, options_.on_change)) {
   if (options_.threads) sender_ = std::thread([this] { SendLoop(); });
   metrics::ClusterConfigured().Set(1);
   // All reasons have a series from the start, so that the first record that is refused is a rise.
@@ -41,12 +41,13 @@ Cluster::~Cluster() {
   {
     const MutexLock lock(mu_);
     stop_ = true;
+    last_puts_ = options_.steady() + kLastPuts;
   }
   changed_.notify_all();
   if (sender_.joinable()) sender_.join();
 }
 
-Cluster::Found Cluster::Get(const Key& key) {
+Cluster::Found Cluster::Get(const Key& key, bool patient) {
   const Digest environment = HashBytes(key.environment());
   const Deadline begin = options_.steady();
   const Digest address = key.address();
@@ -56,7 +57,8 @@ Cluster::Found Cluster::Get(const Key& key) {
     if (environments_.size() < kMaxEnvironments) environments_.insert(environment);
     wanted_.Add(address, begin);
   }
-  const Found found = Fetch(address, begin + options_.budget);
+  const Found found =
+      Fetch(address, patient && server_->too_slow() ? SendDeadline() : begin + options_.budget);
   bool more = false;  // for the listener, if it does not listen
   {
     const MutexLock lock(mu_);
@@ -95,7 +97,8 @@ Cluster::Found Cluster::Fetch(const Digest& address, Deadline deadline) {
 }
 
 Cluster::Found Cluster::Check(std::string_view bytes, const Digest& address) {
-  RecordResult record = ReadRecord(bytes, address, options_.trusted, options_.max_record_bytes);
+  RecordResult record =
+      ReadRecord(bytes, address, options_.trusted, options_.max_record_bytes, options_.now());
   if (record.fault != RecordFault::kNone) {
     ++stats_.refused[static_cast<size_t>(record.fault)];
     metrics::ClusterRefused({Name(record.fault)}).Increment();
@@ -108,9 +111,23 @@ Cluster::Found Cluster::Check(std::string_view bytes, const Digest& address) {
 }
 
 absl::StatusOr<int64_t> Cluster::SettledUs() {
-  UOPD_ASSIGN(const KeysAge keys, server_->AskKeysAge(options_.steady() + options_.budget));
+  // Nobody's request waits for a search.
+  UOPD_ASSIGN(const KeysAge keys,
+              server_->AskKeysAge(server_->too_slow() ? SendDeadline()
+                                                      : options_.steady() + options_.budget));
   if (!server_->reachable()) return absl::UnavailableError("The shared tier does not answer.");
   return std::min(keys.age_us - server_->pace().RefillUs(), server_->UnchangedUs());
+}
+
+int64_t Cluster::UnsettledUs(bool settled) {
+  if (settled) {
+    unsettled_since_us_.store(0);
+    return 0;
+  }
+  int64_t since = 0;
+  const int64_t now = options_.now();
+  if (unsettled_since_us_.compare_exchange_strong(since, now)) return 0;
+  return now - since;
 }
 
 void Cluster::NoteAnswer(Deadline begin) {
@@ -191,7 +208,7 @@ void Cluster::Put(std::shared_ptr<const Row> row, Settled settled) {
     const int64_t size = SizeOf(*row);
     if (stats_.queued_bytes + size <= static_cast<int64_t>(options_.queue_bytes)) {
       AddQueued(size);
-      ++unsettled_;
+      ++accepted_;
       wanted_.Remove(KeyOf(*row).address());
       if (!settled) settled = [](const absl::Status&) {};
       queue_.push_back({std::move(row), settled});
@@ -216,7 +233,8 @@ void Cluster::CountDropped(int64_t rows) {
 
 void Cluster::Flush() {
   MutexLock lock(mu_);
-  lock.Wait(changed_, [this]() UOPD_REQUIRES(mu_) { return unsettled_ == 0; });
+  lock.WaitUntil(changed_, SteadyNow() + kFlush * options_.send_budget,
+                 [this, last = accepted_]() UOPD_REQUIRES(mu_) { return settled_ >= last; });
 }
 
 absl::Status Cluster::Send(const Row& row) {
@@ -275,7 +293,7 @@ void Cluster::SettleAll(const absl::Status& status) {
   }
   for (const Settled& settled : waiting) settled(status);
   const MutexLock lock(mu_);
-  unsettled_ -= waiting.size();
+  settled_ += waiting.size();
 }
 
 Cluster::Sent Cluster::SendOne() {
@@ -284,6 +302,8 @@ Cluster::Sent Cluster::SendOne() {
     const MutexLock lock(mu_);
     if (queue_.empty()) return Sent::kNothing;
     row = queue_.front().row;
+    if (given_up_.ok() && options_.steady() > last_puts_)
+      given_up_ = absl::DeadlineExceededError("The daemon ends.");
   }
   // At the end one failure is enough: the next row would wait as long, and this daemon's own tiers have it.
   const absl::Status status = given_up_.ok() ? Send(*row) : given_up_;
@@ -307,7 +327,7 @@ Cluster::Sent Cluster::SendOne() {
   if (settled) {
     settled(status);
     const MutexLock lock(mu_);
-    --unsettled_;
+    ++settled_;
   }
   changed_.notify_all();
   return leaves ? Sent::kSettled : Sent::kNotTaken;

@@ -18,6 +18,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -58,8 +59,9 @@ struct ClusterOptions {
 class Cluster {
  public:
   Cluster(std::unique_ptr<SharedServer> server, ClusterOptions options);
-  // Sends what is queued, as long as the server takes it.
+  // Sends what is queued, as long as the server takes it, for kLastPuts at most.
   ~Cluster();
+  static constexpr std::chrono::seconds kLastPuts{10};
   Cluster(const Cluster&) = delete;
   Cluster& operator=(const Cluster&) = delete;
 
@@ -67,17 +69,25 @@ class Cluster {
     GetOutcome outcome = GetOutcome::kMiss;
     std::shared_ptr<const Row> row;  // set on a hit
   };
-  // The row of the key. kCorrupt: a record that was not taken.
-  Found Get(const Key& key) UOPD_EXCLUDES(mu_);
+  // The row of the key. kCorrupt: a record that was not taken. `patient`: no request waits, so the server is asked also
+  // while it is too slow for requests.
+  Found Get(const Key& key, bool patient = false) UOPD_EXCLUDES(mu_);
   // Sends the row to the others, later. `settled` is called once: when the row was sent, or when the server does not take
   // it now; then the row is sent when the server answers again. From any thread.
   void Put(std::shared_ptr<const Row> row, Settled settled) UOPD_EXCLUDES(mu_);
-  // Waits until the rows that were put before are settled.
+  // Waits until the rows that were put before are settled, for kFlush budgets of a put at most: a server that takes each row at
+  // the last moment settles a full queue in hours.
   void Flush() UOPD_EXCLUDES(mu_);
+  static constexpr int kFlush = 2;
   // For how many microseconds the server has answered and has had its keys. What others found and who computes what is
   // known again when that is long enough. In a large cluster the keys count from when the others have sent what they have
   // (Pace::RefillUs), so it may be negative. UNAVAILABLE: it does not answer.
   absl::StatusOr<int64_t> SettledUs();
+  // For how many microseconds it has answered and was found not settled enough, each time that somebody asked; 0: `settled`.
+  // A server that loses its keys again and again, or says so, must not keep searches away for ever.
+  int64_t UnsettledUs(bool settled);
+  // How much longer than usual a large cluster may take to settle.
+  int64_t RefillUs() const { return server_->pace().RefillUs(); }
   // Whether the server grants leases and announces what others put (SharedServer).
   bool coordinates() const { return server_->coordinates(); }
   // For a refill of the server (refill.h), which waits for the server as long as a put does.
@@ -202,7 +212,8 @@ class Cluster {
   std::string notices_cursor_;
   Deadline notices_at_;
   TokenBucket notices_{kNoticesAtOnce, kNoticePause};
-  int not_taken_ = 0;  // one after the other. Of the sender only
+  std::atomic<int64_t> unsettled_since_us_{0};  // 0: settled, or nobody asked
+  int not_taken_ = 0;                           // one after the other. Of the sender only
   absl::Status
       given_up_;  // at the end: the failure after which the rest of the queue is dropped. Of the sender only
 
@@ -212,7 +223,8 @@ class Cluster {
   TokenBucket spare_ UOPD_GUARDED_BY(mu_){kSpareAtOnce, kSpareEvery};
   bool spare_used_up_ UOPD_GUARDED_BY(mu_) = false;
   std::deque<Waiting> queue_ UOPD_GUARDED_BY(mu_);
-  size_t unsettled_ UOPD_GUARDED_BY(mu_) = 0;
+  uint64_t accepted_ UOPD_GUARDED_BY(mu_) = 0, settled_ UOPD_GUARDED_BY(mu_) = 0;  // rows, in order
+  Deadline last_puts_ UOPD_GUARDED_BY(mu_) = Deadline::max();                      // set at the end
   bool stop_ UOPD_GUARDED_BY(mu_) = false;
   bool stop_listening_ UOPD_GUARDED_BY(mu_) = false;
   absl::flat_hash_set<Digest> environments_ UOPD_GUARDED_BY(mu_);  // of lookups

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "cache/cluster/cluster_leases.h"
 
+#include <algorithm>
+
 namespace uopd::cache {
 namespace {
 
@@ -8,12 +10,27 @@ constexpr size_t kManyTokens = 4096;
 
 }  // namespace
 
+void ClusterLeases::BePatient(const Digest& address) {
+  const MutexLock lock(mu_);
+  if (patient_.size() >= kManyTokens) patient_.clear();  // those have the leases of this machine
+  patient_.insert(address);
+}
+
+Deadline ClusterLeases::BudgetOf(const Digest& address) {
+  if (!server_->too_slow()) return steady_() + budget_;
+  const MutexLock lock(mu_);
+  const bool patient = patient_.contains(address);
+  // More than the budget: it does not hurry (guarded_server.h).
+  return steady_() +
+         (patient ? std::max<std::chrono::microseconds>(2 * budget_, kPatientBudget) : budget_);
+}
+
 LeaseResult ClusterLeases::TryLease(const Digest& address, std::string_view owner, int64_t ttl_us) {
   // A lease of this machine that was granted while the server was away is still a lease.
   if (local_->IsHeld(address)) return local_->TryLease(address, owner, ttl_us);
-  absl::StatusOr<LeaseResult> shared = server_->TryLease(address, owner, ttl_us, Budget());
+  absl::StatusOr<LeaseResult> shared = server_->TryLease(address, owner, ttl_us, BudgetOf(address));
   if (shared.ok() && !shared->granted() && FreeOfDead(address))
-    shared = server_->TryLease(address, owner, ttl_us, Budget());
+    shared = server_->TryLease(address, owner, ttl_us, BudgetOf(address));
   if (!shared.ok()) return local_->TryLease(address, owner, ttl_us);
   if (shared->granted()) {
     if (marks_ != nullptr) marks_->Took(address, shared->token);
@@ -33,7 +50,7 @@ bool ClusterLeases::FreeOfDead(const Digest& address) {
   if (marks_ == nullptr) return false;
   const std::optional<int64_t> token = marks_->TokenOfDead(address);
   if (!token) return false;
-  const absl::Status released = server_->Release(address, *token, Budget());
+  const absl::Status released = server_->Release(address, *token, BudgetOf(address));
   if (!released.ok() && !absl::IsAborted(released))
     return false;  // not known: the next one tries again
   marks_->Forget(address, *token);
@@ -54,7 +71,7 @@ bool ClusterLeases::IsShared(const Digest& address, int64_t token) {
 absl::Status ClusterLeases::Renew(const Digest& address, int64_t token, int64_t ttl_us) {
   const std::optional<std::string> owner = SharedOwner(address, token);
   if (!owner) return local_->Renew(address, token, ttl_us);
-  absl::Status status = server_->Renew(address, token, *owner, ttl_us, Budget());
+  absl::Status status = server_->Renew(address, token, *owner, ttl_us, BudgetOf(address));
   const MutexLock lock(mu_);
   if (const auto it = shared_.find(address); status.ok() && it != shared_.end())
     it->second.expires_us = now_() + ttl_us;
@@ -68,17 +85,17 @@ absl::Status ClusterLeases::Release(const Digest& address, int64_t token) {
     shared_.erase(address);
   }
   if (marks_ != nullptr) marks_->Forget(address, token);
-  return server_->Release(address, token, Budget());
+  return server_->Release(address, token, BudgetOf(address));
 }
 
 absl::Status ClusterLeases::CheckNewest(const Digest& address, int64_t token) {
   if (!IsShared(address, token)) return local_->CheckNewest(address, token);
-  return server_->CheckNewest(address, token, Budget());
+  return server_->CheckNewest(address, token, BudgetOf(address));
 }
 
 bool ClusterLeases::IsHeld(const Digest& address) {
   if (local_->IsHeld(address)) return true;
-  const absl::StatusOr<bool> held = server_->IsHeld(address, Budget());
+  const absl::StatusOr<bool> held = server_->IsHeld(address, BudgetOf(address));
   return held.ok() && *held && !FreeOfDead(address);
 }
 

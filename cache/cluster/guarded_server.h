@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: MIT
 // GuardedServer: a shared server behind a circuit breaker.
 //
-// A call that the breaker does not let through is UNAVAILABLE at once. Listening for puts goes through always: only the thread
-// that listens waits for it. Thread-safe, as the server behind it.
+// A call that the breaker does not let through is UNAVAILABLE at once. So is one that a request waits for while the server is too
+// slow for requests (answer_times.h); it hurries: its deadline leaves it no more than the budget. Calls with more time go on then, and
+// their answers show when the server is faster again. Where there are none, one call that hurries goes through in each kProbePause.
+// Listening for puts goes through always: only the thread that listens waits for it.
+//
+// What the server says is checked here for what cannot be true (tokens, ages). Thread-safe, as the server behind it.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +16,7 @@
 #include <string>
 
 #include "cache/base/blobs.h"
+#include "cache/cluster/answer_times.h"
 #include "cache/cluster/circuit_breaker.h"
 #include "cache/cluster/pace.h"
 #include "cache/cluster/shared_server.h"
@@ -20,12 +25,17 @@ namespace uopd::cache {
 
 class GuardedServer final : public SharedServer {
  public:
-  // `on_change` gets a sentence for the log when the breaker opens or closes; from any thread.
-  GuardedServer(std::unique_ptr<SharedServer> server, const BreakerOptions& options, NowFn now,
+  // `on_change` gets a sentence for the log when the breaker opens or closes, and when the server gets too slow for requests or is
+  // not any more; from any thread. `budget`: of a call that a request waits for.
+  GuardedServer(std::unique_ptr<SharedServer> server, const BreakerOptions& options,
+                std::chrono::microseconds budget, NowFn now, SteadyFn steady,
                 std::function<void(const std::string&)> on_change);
 
   // Whether calls go through now.
   bool reachable() const { return !breaker_.open(); }
+  // Whether requests do not wait for it, although it can be reached.
+  bool too_slow() const { return times_.too_slow(); }
+  static constexpr std::chrono::seconds kProbePause{16};
   // How much this daemon may ask for: the number of daemons is the greatest that the server told in the last minute.
   Pace pace() const { return {.daemons = std::max<int64_t>(daemons_.load(), 0)}; }
   bool told_daemons() const { return daemons_.load() >= 0; }
@@ -51,16 +61,23 @@ class GuardedServer final : public SharedServer {
 
  private:
   // OK: the call may go through, and Report must follow.
-  absl::Status Allow();
-  void Report(const absl::Status& status);
+  absl::Status Allow(Deadline begin, Deadline deadline);
+  // Returns whether it was an answer.
+  bool Report(const absl::Status& status);
+  void NoteTime(Deadline begin);
   void NoteDaemons(int64_t daemons);
+  // `short_question`: how long its answer takes depends on the server and on the way to it alone, if nobody hurries.
   template <class Call>
-  auto Run(const Call& call) -> decltype(call());
+  auto Run(Deadline deadline, bool short_question, const Call& call) -> decltype(call());
 
   const std::unique_ptr<SharedServer> server_;
+  const std::chrono::microseconds budget_;
   const NowFn now_;
+  const SteadyFn steady_;
   const std::function<void(const std::string&)> on_change_;
   CircuitBreaker breaker_;
+  AnswerTimes times_;
+  std::atomic<Deadline::rep> timed_{0};  // when an answer was timed last, or a probe went through
   std::atomic<int64_t> changed_us_{0};
   std::atomic<int64_t> daemons_{-1}, daemons_since_us_{0};  // -1: the server has told none
 };

@@ -7,8 +7,15 @@ absl::Status SearchGate::MaySearch(Cluster* maybe_cluster) const {
   // Without leases of the whole cluster each machine searches for itself, whatever the others do.
   if (maybe_cluster == nullptr || !maybe_cluster->coordinates()) return absl::OkStatus();
   const absl::StatusOr<int64_t> settled = maybe_cluster->SettledUs();
-  if (settled.ok() ? *settled >= settle_us : maybe_cluster->AwayUs() >= alone_after_us)
-    return absl::OkStatus();
+  bool begins = false;
+  if (settled.ok()) {
+    begins = *settled >= settle_us;
+    if (maybe_cluster->UnsettledUs(begins) >= alone_after_us + maybe_cluster->RefillUs())
+      begins = true;
+  } else {
+    begins = maybe_cluster->AwayUs() >= alone_after_us;
+  }
+  if (begins) return absl::OkStatus();
   return absl::AbortedError("The cluster is not known well enough to begin a search.");
 }
 

@@ -16,7 +16,8 @@ namespace uopd::cache {
 struct SearchGate {
   // A search begins when the server has answered, and has had its keys, for so long.
   int64_t settle_us = 10'000'000;
-  // While the server does not answer no search begins, until it has been away for so long.
+  // While the server does not answer no search begins, until it has been away for so long. The same holds if it answers and never
+  // settles.
   int64_t alone_after_us = 600'000'000;
 
   // ABORTED: not now. Null: there is no cluster, and OK. Asks the server.

@@ -143,7 +143,7 @@ CACHE = {
     panel("Lookups", "ops", "refused: a record that this daemon does not trust or cannot read.",
           (rate("uopd_cluster_lookups_total", "result"), "{{result}}"), stack=True, width=6),
     panel("Time of a lookup", "s", "Ends at cache.cluster_budget_ms.", *quantiles("uopd_cluster_lookup_duration_seconds", "", ""), width=6),
-    panel("Records refused", "ops", "foreign, unknown_key, signature, content, checksum and other_key: somebody writes bad records.",
+    panel("Records refused", "ops", "foreign, unknown_key, signature, content, checksum, fence and other_key: somebody writes bad records.",
           (rate("uopd_cluster_refused_total", "reason"), "{{reason}}"), width=6),
     panel("Records sent", "ops", "Rows for the shared server, by result.", (rate("uopd_cluster_puts_total", "result"), "{{result}}")),
     panel("Announcements", "ops", "Records that other daemons announced, by what became of them. spared: more than this daemon fetches in advance.",

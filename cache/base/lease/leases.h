@@ -44,6 +44,8 @@ class Leases {
   // token of an expired lease that nobody took over is still the newest. UNAVAILABLE: not known
   // now.
   virtual absl::Status CheckNewest(const Digest& address, int64_t token) = 0;
+  // A hint: no request waits for the lease of the address, so questions about it may take longer.
+  virtual void BePatient(const Digest& /*address*/) {}
   // Also false if the state of the lease is not known now: a waiter that cannot see the lease had
   // better compute.
   virtual bool IsHeld(const Digest& address) = 0;

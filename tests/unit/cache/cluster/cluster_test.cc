@@ -2,11 +2,14 @@
 // Stores that share rows and leases by a server which is there, away, or lying.
 #include "cache/cluster/cluster.h"
 
+#include <limits>
 #include <thread>
 #include <utility>
 
+#include "cache/base/lease/tokens.h"
 #include "cache/cluster/cluster_leases.h"
 #include "cache/cluster/refill.h"
+#include "cache/cluster/search_gate.h"
 #include "cache/load_or_compute.h"
 #include "cache/memory/memory_tier.h"
 #include "cache/store.h"
@@ -239,13 +242,18 @@ class ListenerTest : public ClusterTest {
     ClusterOptions options{.sign = hmac_, .trusted = {hmac_}};
     options.threads = false;
     options.spare_again = kAgain;
-    options.steady = [this] { return now_ += took_, now_ - took_; };
+    options.now = [this] { return wall_us_; };
+    options.steady = [this] { return now_; };
     return options;
   }
 
   static constexpr int kAgain = 64;
+  int64_t wall_us_ = WallClockUs();
+  // From now on each question takes so long.
+  void SetDistance(std::chrono::microseconds took) {
+    state_->travel = [this, took](Deadline) { return now_ += took, absl::OkStatus(); };
+  }
   Deadline now_{std::chrono::seconds(1000)};
-  std::chrono::microseconds took_{0};  // between two looks at the clock
   Cluster other_{std::make_unique<FakeServer>(state_), Options()};
   Cluster cluster_{std::make_unique<FakeServer>(state_), Options()};
   std::vector<std::string> rows_;
@@ -464,14 +472,52 @@ TEST(WantedTest, IsForgottenAfterTenMinutes) {
   EXPECT_EQ(wanted.NextOr(begin), begin);
 }
 
+// A token in the far future would keep all later values out.
+TEST_F(ClusterTest, AnImpossibleTokenOfTheServerIsNotBelieved) {
+  state_->granted = std::numeric_limits<int64_t>::max() - 7;
+  const auto store = Open(), other = Open();
+  const LeaseResult lease = store->TryLease(KeyOf(1), "me", 10'000'000);
+  ASSERT_TRUE(lease.granted()) << "of this machine";
+  EXPECT_TRUE(IsPlausibleToken(lease.token, WallClockUs()));
+  ASSERT_TRUE(store->PutFenced(KeyOf(1), "first", 1, lease.token).ok());
+  ASSERT_TRUE(store->Flush().ok());
+  EXPECT_TRUE(store->maybe_cluster()->server()->reachable())
+      << "it answers, and other keys are right";
+  // What a daemon that believed it has signed and put is taken by nobody, and gives way.
+  const Row poisoned = MakeRow(KeyOf(2), "poisoned", 1, 1, state_->granted);
+  {
+    const MutexLock lock(state_->mu);
+    state_->records[KeyOf(2).address()] = {1, WriteRecord(poisoned, hmac_)};
+  }
+  EXPECT_FALSE(other->Get(KeyOf(2)).hit());
+  EXPECT_EQ(Refused(*other, RecordFault::kFence), 1);
+}
+
+// Refills and searches: a server that never has had its keys for long, or says so.
+TEST_F(ListenerTest, ASearchWaitsForAServerThatNeverSettlesOnlySoLong) {
+  const SearchGate gate{.settle_us = 10'000'000, .alone_after_us = 600'000'000};
+  state_->age_us = 1'000;
+  EXPECT_TRUE(absl::IsAborted(gate.MaySearch(&cluster_)));
+  wall_us_ += 599'000'000;
+  EXPECT_TRUE(absl::IsAborted(gate.MaySearch(&cluster_)));
+  wall_us_ += 1'000'000;
+  EXPECT_TRUE(gate.MaySearch(&cluster_).ok());
+  state_->age_us = 3'600'000'000;
+  EXPECT_TRUE(gate.MaySearch(&cluster_).ok());
+  state_->age_us = 1'000;
+  EXPECT_TRUE(absl::IsAborted(gate.MaySearch(&cluster_))) << "it lost its keys now";
+  state_->age_us = std::numeric_limits<int64_t>::min();
+  EXPECT_TRUE(absl::IsAborted(gate.MaySearch(&cluster_)));
+}
+
 // A server that is slow is not asked for what nobody needs.
 TEST_F(ListenerTest, SlowAnswersUseUpTheSpareRecords) {
   EXPECT_EQ(cluster_.Get(KeyOf(9999)).outcome, GetOutcome::kMiss);
-  took_ = std::chrono::milliseconds(25);
+  SetDistance(std::chrono::milliseconds(25));
   PutAndHear(0, 100);
   EXPECT_EQ(rows_.size(), 31u) << "each costs 17 of 512";
   EXPECT_EQ(cluster_.stats().spared, 69);
-  took_ = std::chrono::milliseconds(15);
+  SetDistance(std::chrono::milliseconds(15));
   now_ += 600 * Cluster::kSpareEvery;
   rows_.clear();
   PutAndHear(0, 100);

@@ -3,6 +3,7 @@
 #pragma once
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include "cache/cluster/shared_server.h"
 #include "cache/memory/memory_leases.h"
 #include "core/base/mutex.h"
+#include "core/base/status.h"
 
 namespace uopd::cache {
 
@@ -24,6 +26,9 @@ struct FakeServerState {
   bool away UOPD_GUARDED_BY(mu) = false;
   int calls UOPD_GUARDED_BY(mu) = 0;
   MemoryLeases leases{WallClockUs};
+  int64_t granted = 0;  // the token of each lease, if it is not 0
+  // The way to the server and back in simulated time: called for each question with its deadline. Not OK: no answer came in time.
+  std::function<absl::Status(Deadline)> travel;
   std::atomic<int64_t> born_us{1}, age_us{int64_t{3600} * 1'000'000}, daemons{2};
 
   void SetAway(bool now_away) {
@@ -46,22 +51,23 @@ class FakeServer final : public SharedServer {
  public:
   explicit FakeServer(std::shared_ptr<FakeServerState> state) : state_(std::move(state)) {}
 
-  absl::StatusOr<std::optional<std::string>> Get(const Digest& address, Deadline) override {
+  absl::StatusOr<std::optional<std::string>> Get(const Digest& address,
+                                                 Deadline deadline) override {
     const MutexLock lock(state_->mu);
-    UOPD_TRY(Answer());
+    UOPD_TRY(Answer(deadline));
     const auto it = state_->records.find(address);
     if (it == state_->records.end()) return std::nullopt;
     return it->second.second;
   }
-  absl::StatusOr<bool> Has(const Digest& address, Deadline) override {
+  absl::StatusOr<bool> Has(const Digest& address, Deadline deadline) override {
     const MutexLock lock(state_->mu);
-    UOPD_TRY(Answer());
+    UOPD_TRY(Answer(deadline));
     return state_->records.contains(address);
   }
   absl::StatusOr<bool> Put(const Announcement& what, std::string_view record, int64_t fence,
-                           std::optional<Stream> stream, Deadline) override {
+                           std::optional<Stream> stream, Deadline deadline) override {
     const MutexLock lock(state_->mu);
-    UOPD_TRY(Answer());
+    UOPD_TRY(Answer(deadline));
     const auto it = state_->records.find(what.address);
     if (it != state_->records.end() && it->second.first > fence) return false;
     state_->records[what.address] = {fence, std::string(record)};
@@ -76,33 +82,36 @@ class FakeServer final : public SharedServer {
     return true;
   }
   absl::StatusOr<LeaseResult> TryLease(const Digest& address, std::string_view owner,
-                                       int64_t ttl_us, Deadline) override {
-    UOPD_TRY(Check());
-    return state_->leases.TryLease(address, owner, ttl_us);
+                                       int64_t ttl_us, Deadline deadline) override {
+    UOPD_TRY(Check(deadline));
+    LeaseResult lease = state_->leases.TryLease(address, owner, ttl_us);
+    if (lease.granted() && state_->granted != 0) lease.token = state_->granted;
+    return lease;
   }
   absl::Status Renew(const Digest& address, int64_t token, std::string_view, int64_t ttl_us,
-                     Deadline) override {
-    UOPD_TRY(Check());
+                     Deadline deadline) override {
+    UOPD_TRY(Check(deadline));
     return state_->leases.Renew(address, token, ttl_us);
   }
-  absl::Status Release(const Digest& address, int64_t token, Deadline) override {
-    UOPD_TRY(Check());
+  absl::Status Release(const Digest& address, int64_t token, Deadline deadline) override {
+    UOPD_TRY(Check(deadline));
     return state_->leases.Release(address, token);
   }
-  absl::Status CheckNewest(const Digest& address, int64_t token, Deadline) override {
-    UOPD_TRY(Check());
+  absl::Status CheckNewest(const Digest& address, int64_t token, Deadline deadline) override {
+    UOPD_TRY(Check(deadline));
     return state_->leases.CheckNewest(address, token);
   }
-  absl::StatusOr<bool> IsHeld(const Digest& address, Deadline) override {
-    UOPD_TRY(Check());
+  absl::StatusOr<bool> IsHeld(const Digest& address, Deadline deadline) override {
+    UOPD_TRY(Check(deadline));
     return state_->leases.IsHeld(address);
   }
-  absl::StatusOr<KeysAge> AskKeysAge(Deadline) override {
-    UOPD_TRY(Check());
+  absl::StatusOr<KeysAge> AskKeysAge(Deadline deadline) override {
+    UOPD_TRY(Check(deadline));
     return KeysAge{state_->born_us, state_->age_us, state_->daemons};
   }
   absl::StatusOr<std::vector<Announcement>> Listen(Stream stream, std::string& cursor,
-                                                   Deadline) override {
+                                                   Deadline /*deadline*/) override {
+    if (state_->travel) UOPD_TRY(state_->travel(Deadline::max()));
     MutexLock lock(state_->mu);
     if (state_->away) return absl::UnavailableError("away");
     const std::vector<Announcement>& all =
@@ -121,13 +130,14 @@ class FakeServer final : public SharedServer {
   }
 
  private:
-  absl::Status Answer() UOPD_REQUIRES(state_->mu) {
+  absl::Status Answer(Deadline deadline) UOPD_REQUIRES(state_->mu) {
     ++state_->calls;
+    if (state_->travel) UOPD_TRY(state_->travel(deadline));
     return state_->away ? absl::UnavailableError("away") : absl::OkStatus();
   }
-  absl::Status Check() {
+  absl::Status Check(Deadline deadline) {
     const MutexLock lock(state_->mu);
-    return Answer();
+    return Answer(deadline);
   }
   const std::shared_ptr<FakeServerState> state_;
 };

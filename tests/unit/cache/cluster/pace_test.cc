@@ -44,7 +44,9 @@ TEST(PaceTest, AllTogetherAskForAsMuchHoweverManyTheyAre) {
 TEST(PaceTest, ASmallerNumberOfDaemonsIsBelievedAfterAMinute) {
   const auto state = std::make_shared<FakeServerState>();
   int64_t now = 1'000'000'000;
-  GuardedServer server(std::make_unique<FakeServer>(state), {}, [&now] { return now; }, nullptr);
+  GuardedServer server(
+      std::make_unique<FakeServer>(state), {}, std::chrono::seconds(1), [&now] { return now; },
+      SteadyNow, nullptr);
   const auto told = [&](int64_t daemons) {
     state->daemons = daemons;
     EXPECT_TRUE(server.AskKeysAge(SteadyNow()).ok());
@@ -66,7 +68,8 @@ TEST(PaceTest, ASmallerNumberOfDaemonsIsBelievedAfterAMinute) {
 TEST(PaceTest, ALyingServerSlowsADaemonOnlySoMuch) {
   const auto state = std::make_shared<FakeServerState>();
   GuardedServer server(
-      std::make_unique<FakeServer>(state), {}, [] { return 1'000'000'000; }, nullptr);
+      std::make_unique<FakeServer>(state), {}, std::chrono::seconds(1),
+      [] { return 1'000'000'000; }, SteadyNow, nullptr);
   state->daemons = -5;
   EXPECT_TRUE(server.AskKeysAge(SteadyNow()).ok());
   EXPECT_EQ(server.pace().daemons, 0);

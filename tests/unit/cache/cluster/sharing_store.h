@@ -15,13 +15,15 @@ namespace uopd::cache {
 inline std::unique_ptr<Store> SharingStore(std::shared_ptr<FakeServerState> server,
                                            ClusterOptions options,
                                            const RefillOptions& refill = {}) {
+  const SteadyFn steady = options.steady;
   auto cluster = std::make_unique<Cluster>(std::make_unique<FakeServer>(std::move(server)),
                                            std::move(options));
   auto stats = std::make_unique<StatsTable>();
   std::vector<std::unique_ptr<Tier>> tiers;
   tiers.push_back(std::make_unique<MemoryTier>(int64_t{1} << 20, WallClockUs, *stats));
-  auto leases = std::make_unique<ClusterLeases>(
-      cluster->server(), std::make_unique<MemoryLeases>(WallClockUs), cluster->budget());
+  auto leases = std::make_unique<ClusterLeases>(cluster->server(),
+                                                std::make_unique<MemoryLeases>(WallClockUs),
+                                                cluster->budget(), nullptr, WallClockUs, steady);
   return std::make_unique<Store>(std::move(stats), std::move(tiers), std::move(leases), WallClockUs,
                                  std::move(cluster), refill);
 }

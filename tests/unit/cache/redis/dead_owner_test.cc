@@ -33,7 +33,7 @@ class DeadClusterOwnerTest : public StoreFixture {
     auto server = std::make_shared<GuardedServer>(
         std::make_unique<RedisSharedServer>(RedisSharedOptions{
             .pool = {.url = *ParseRedisUrl("redis+unix://" + redis_->socket())}}),
-        BreakerOptions{}, WallClockUs, nullptr);
+        BreakerOptions{}, std::chrono::seconds(5), WallClockUs, SteadyNow, nullptr);
     return std::make_unique<ClusterLeases>(std::move(server), std::move(local),
                                            std::chrono::seconds(5), &marks);
   }
