@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "cache/load_or_compute.h"
 
+#include <algorithm>
+
 #include "cache/lease_round.h"
 #include "core/base/status.h"
 #include "core/base/telemetry/metrics.h"
@@ -48,7 +50,7 @@ class Load {
       if (auto found = Find()) return *std::move(found);
       return ComputeAndPut();
     }
-    for (int round = 0; round < kMaxRounds; ++round) {
+    for (int round = 0; round < kMaxRounds && !gave_up_; ++round) {
       UOPD_ASSIGN(Round begun, BeginRound(store_, key_, options_));
       switch (begun.step) {
         case RoundStep::kFound:
@@ -75,7 +77,7 @@ class Load {
  private:
   std::optional<Loaded> Find() {
     if (options_.use != Use::kReadAndKeep) return std::nullopt;
-    GetResult found = store_.Get(key_);
+    GetResult found = store_.Get(key_, options_.patient);
     if (!found.hit()) return std::nullopt;
     return FromEntry(std::move(found), lookup_);
   }
@@ -120,19 +122,25 @@ class Load {
       // The new owner decides the value, and all loads should return the same value.
       UOPD_ASSIGN(auto awaited, Await());
       if (awaited) return awaited;
+      // There is no new owner, or none who puts a value. A value without a lease keeps no other one out.
+      store_.Put(key_, *loaded.bytes, loaded.cost_us).IgnoreError();
     }
     return loaded;
   }
 
   // Waits until the owner of the lease has put a value. Returns nullopt if nobody holds the lease,
-  // or if the value cannot be read.
+  // if the value cannot be read, or if the load has waited long enough (gave_up_).
   absl::StatusOr<std::optional<Loaded>> Await() {
     const int64_t begin_ns = NowNs();
-    const WatchOutcome watched = store_.WatchReady(key_, limits_);
+    if (!until_) until_ = SteadyNow() + store_.patience().Of(options_.patience);
+    const WaitLimits limits{.deadline = std::min(limits_.deadline, *until_),
+                            .cancelled = limits_.cancelled};
+    const WatchOutcome watched = store_.WatchReady(key_, limits);
     metrics::LeaseWait({key_.store()}).Observe(static_cast<double>(NowNs() - begin_ns) * 1e-9);
     switch (watched) {
       case WatchOutcome::kReady:
         if (auto found = Find()) {
+          store_.patience().GotIt();
           found->outcome = LoadOutcome::kWaited;
           return found;
         }
@@ -140,6 +148,12 @@ class Load {
       case WatchOutcome::kLeaseFree:
         return std::nullopt;
       case WatchOutcome::kDeadlineExceeded:
+        if (*until_ < limits_.deadline) {
+          gave_up_ = true;
+          store_.patience().WaitedInVain();
+          metrics::LeaseWaitsGivenUp({key_.store()}).Increment();
+          return std::nullopt;
+        }
         return absl::DeadlineExceededError("The deadline passed while another process computed.");
       case WatchOutcome::kCancelled:
         return absl::CancelledError("The request was cancelled while another process computed.");
@@ -154,6 +168,8 @@ class Load {
   const WaitLimits& limits_;
   const GetOutcome lookup_;
   std::chrono::steady_clock::time_point start_;
+  std::optional<Deadline> until_;  // of all waits; set by the first
+  bool gave_up_ = false;
 };
 
 }  // namespace
@@ -180,7 +196,7 @@ absl::StatusOr<Loaded> LoadGroup::LoadOrCompute(Store& store, const Key& key,
   GetOutcome lookup = GetOutcome::kMiss;
   const bool reads = options.use == Use::kReadAndKeep;
   if (reads) {
-    GetResult found = store.Get(key);
+    GetResult found = store.Get(key, options.patient);
     if (found.hit()) return FromEntry(std::move(found), GetOutcome::kHit);
     lookup = found.outcome;
   }

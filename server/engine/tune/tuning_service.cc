@@ -426,6 +426,8 @@ absl::StatusOr<TuningService::Obtained> TuningService::Obtain(const cache::Key& 
                      }},
       .lease_ttl_us = options_.lease_us,
       .owner = options_.owner,
+      .patience = options_.patience,
+      .patient = true,
       .may_compute = [this] { return options_.gate.MaySearch(store_.maybe_cluster()); },
       .strict_lease = store_.maybe_cluster() != nullptr && store_.maybe_cluster()->coordinates(),
       .use = UseOf(task.options)};

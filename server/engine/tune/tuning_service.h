@@ -74,7 +74,9 @@ class TuningService {
   struct Options {
     std::string owner;              // for leases (LeaseOwner)
     int64_t lease_us = 10'000'000;  // renewed after a third of this time
-    cache::SearchGate gate;         // with a cluster: when a search may begin
+    std::chrono::microseconds patience = std::chrono::minutes(
+        8);                  // LoadOptions::patience, of a wait for the search of another daemon
+    cache::SearchGate gate;  // with a cluster: when a search may begin
     // Remembers which kernels could not be tuned. Null: this process does not try them again.
     RecentFailures* failures = nullptr;
   };

@@ -4,7 +4,9 @@
 #include <latch>
 #include <thread>
 
+#include "cache/memory/memory_tier.h"
 #include "cache/store.h"
+#include "core/base/text.h"
 #include "tests/unit/cache/fixture.h"
 
 namespace uopd::cache {
@@ -325,6 +327,95 @@ TEST_F(LoadTest, ACorruptRowIsComputedAgain) {
     ASSERT_TRUE(store->Flush().ok());
     EXPECT_EQ(store->Get(key).entry.bytes, "again");
   }
+}
+
+// Leases of a server that is broken or lies: somebody always holds them, and renews them.
+class EndlessLeases final : public Leases {
+ public:
+  LeaseResult TryLease(const Digest&, std::string_view, int64_t) override {
+    ++asked;
+    return {.outcome = LeaseOutcome::kBusy, .expires_us = WallClockUs() + asked, .holder = "ghost"};
+  }
+  absl::Status Renew(const Digest&, int64_t, int64_t) override { return LeaseLost(); }
+  absl::Status Release(const Digest&, int64_t) override { return LeaseLost(); }
+  absl::Status CheckNewest(const Digest&, int64_t) override { return LeaseLost(); }
+  // Free for whom looks, busy for whom asks.
+  bool IsHeld(const Digest&) override { return ++looked % 3 != 0 || !sometimes_free; }
+
+  std::atomic<int> asked{0}, looked{0};
+  std::atomic<bool> sometimes_free{false};
+};
+
+class EndlessLeaseTest : public ::testing::Test {
+ protected:
+  EndlessLeaseTest() {
+    auto stats = std::make_unique<StatsTable>();
+    std::vector<std::unique_ptr<Tier>> tiers;
+    tiers.push_back(std::make_unique<MemoryTier>(1 << 20, WallClockUs, *stats));
+    auto leases = std::make_unique<EndlessLeases>();
+    leases_ = leases.get();
+    store_ = std::make_unique<Store>(std::move(stats), std::move(tiers), std::move(leases));
+  }
+  std::string Load(int i, const LoadOptions& options) {
+    const auto loaded = group_.LoadOrCompute(
+        *store_, KeyOf(i), options,
+        [](const WaitLimits&) -> absl::StatusOr<std::string> { return "own"; });
+    return loaded.ok() ? Cat(*loaded->bytes, " ", Name(loaded->outcome))
+                       : Cat(static_cast<int>(loaded.status().code()));
+  }
+  static Key KeyOf(int i) { return Key("kernel", Cat("graph ", i), "env"); }
+
+  EndlessLeases* leases_ = nullptr;
+  std::unique_ptr<Store> store_;
+  LoadGroup group_;
+};
+
+TEST_F(EndlessLeaseTest, AfterItsPatienceALoadComputesForItself) {
+  const LoadOptions options{
+      .lease_ttl_us = 5'000'000, .owner = "me", .patience = std::chrono::milliseconds(30)};
+  for (const bool sometimes_free : {false, true}) {
+    leases_->sometimes_free = sometimes_free;
+    EXPECT_EQ(Load(sometimes_free, options), "own computed");
+    EXPECT_EQ(Load(sometimes_free, options), "own memory_hit");
+  }
+}
+
+TEST_F(EndlessLeaseTest, ARequestThatEndsBeforeSaysSo) {
+  const LoadOptions options{.limits = {.cancelled = [] { return true; }},
+                            .lease_ttl_us = 5'000'000,
+                            .owner = "me",
+                            .patience = std::chrono::hours(1)};
+  EXPECT_EQ(Load(1, options), Cat(static_cast<int>(absl::StatusCode::kCancelled)));
+}
+
+// A server that grants leases and then says that they were lost: the value is kept all the same.
+TEST_F(LoadTest, AValueThatNobodyElsePutsIsKept) {
+  auto a = Open(), b = Open();
+  LoadGroup group;
+  const auto loaded = group.LoadOrCompute(*a, KeyOf(1), {.lease_ttl_us = 60'000'000, .owner = "a"},
+                                          [&](const WaitLimits&) -> absl::StatusOr<std::string> {
+                                            now_us_ += 120'000'000;
+                                            const LeaseResult lease =
+                                                b->TryLease(KeyOf(1), "b", 1000);
+                                            EXPECT_TRUE(lease.granted());
+                                            now_us_ += 120'000'000;  // b ends without a value
+                                            return "kept";
+                                          });
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(*loaded->bytes, "kept");
+  EXPECT_EQ(a->Get(KeyOf(1)).entry.bytes, "kept");
+}
+
+TEST(PatienceTest, HalvesAfterWaitsInVain) {
+  using std::chrono::seconds;
+  Patience patience;
+  EXPECT_EQ(patience.Of(seconds(64)), seconds(64));
+  patience.WaitedInVain();
+  EXPECT_EQ(patience.Of(seconds(64)), seconds(32));
+  for (int i = 0; i < 100; ++i) patience.WaitedInVain();
+  EXPECT_EQ(patience.Of(seconds(64)), seconds(1));
+  patience.GotIt();
+  EXPECT_EQ(patience.Of(seconds(64)), seconds(64));
 }
 
 TEST(LoadOrComputeTest, ALoadThatDoesNotWaitForAnOwnerSaysWhoItIs) {

@@ -60,6 +60,8 @@ absl::StatusOr<LoadedKernel> KernelLoader::Obtain(const RequestContext& request,
       .limits = request.wait_limits(),
       .lease_ttl_us = lease_.ttl_us,
       .owner = lease_.owner,
+      .patience = lease_.patience,
+      .patient = wanted.tier == Tier::kUpgrade,
       .use = wanted.options.caches_compiles() ? cache::Use::kReadAndKeep : cache::Use::kNone};
   for (;;) {
     UOPD_ASSIGN(const cache::Loaded loaded,

@@ -60,6 +60,8 @@ struct LeaseTerms {
   std::string owner;  // for people to read
   // How long others wait for a daemon that died during a build. A living daemon renews the lease.
   int64_t ttl_us = 5'000'000;
+  // LoadOptions::patience. A live owner has its kernel within the compiler's limit; the rest is for its queue.
+  std::chrono::microseconds patience = std::chrono::minutes(2);
 };
 
 class KernelLoader {
