@@ -190,9 +190,9 @@ void Daemon::Send() {
         kSend);
 }
 
-bool Daemon::Lookup(uint32_t slot) {
+bool Daemon::Lookup(uint32_t slot, bool patient) {
   const int64_t begin = all_.clock.now_us, asked = reach_.asked;
-  const cache::GetResult found = store_->Get(all_.keys.KeyOf(slot));
+  const cache::GetResult found = store_->Get(all_.keys.KeyOf(slot), patient);
   if (reach_.asked != asked) all_.stats.lookup.Add(all_.clock.now_us - begin);
   if (!found.hit())
     ++all_.stats.misses;
@@ -230,15 +230,17 @@ void Daemon::NextSearch() {
 
 void Daemon::Begin(Task& task) {
   task.rounds = 0;
-  if (Lookup(task.slot)) return End(task.id);
+  if (Lookup(task.slot, tuning(task))) return End(task.id);
   NextRound(task);
 }
 
 void Daemon::NextRound(Task& task) {
   if (task.rounds++ == cache::kMaxRounds) return Compute(task, 0);
   cache::LoadOptions options{.lease_ttl_us = all_.options.lease_us, .owner = Cat("d", id_)};
-  if (tuning(task))
+  if (tuning(task)) {
+    options.patient = true;
     options.may_compute = [this] { return all_.options.gate.MaySearch(store_->maybe_cluster()); };
+  }
   if (!task.waits) options.waits_for = [](std::string_view) { return false; };
   const absl::StatusOr<cache::Round> round =
       cache::BeginRound(*store_, all_.keys.KeyOf(task.slot), options);
@@ -273,7 +275,7 @@ void Daemon::Poll(Task& task) {
         std::chrono::microseconds(all_.clock.now_us - task.polling_since_us));
     return After(std::chrono::microseconds(pause).count(), kPoll, Pack(task));
   }
-  if (*seen == cache::WatchOutcome::kReady && Lookup(task.slot)) return End(task.id);
+  if (*seen == cache::WatchOutcome::kReady && Lookup(task.slot, tuning(task))) return End(task.id);
   NextRound(task);
 }
 

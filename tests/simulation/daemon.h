@@ -96,7 +96,8 @@ class Daemon final : public Actor {
 
   void After(int64_t us, What what, uint64_t arg = 0);
   void Request();
-  bool Lookup(uint32_t slot);  // whether the store has a value
+  // Whether the store has a value. `patient`: as for a search, for which no request waits.
+  bool Lookup(uint32_t slot, bool patient = false);
   void Begin(Task& task);
   void NextRound(Task& task);
   void Compute(Task& task, int64_t token);
