@@ -31,6 +31,7 @@
 #include "server/engine/session/peer_rates.h"
 #include "server/engine/session/session_table.h"
 #include "server/engine/session/tenants.h"
+#include "server/engine/session/unread_answers.h"
 #include "server/engine/tune/worker_tuner.h"
 #include "server/engine/tune/workers.h"
 
@@ -110,6 +111,7 @@ class Engine {
 
   SessionTable& sessions() { return sessions_; }
   Quota& client_bytes() { return total_; }  // limits.total_bytes
+  UnreadAnswers& unread() { return unread_; }
   PeerRates& peer_rates() { return peer_rates_; }
   DeviceSet& devices() { return devices_; }
   cache::Store& store() { return *store_; }
@@ -243,6 +245,7 @@ class Engine {
   std::condition_variable drained_;
   PeerRates peer_rates_;
   Quota total_;
+  UnreadAnswers unread_{total_};
   const std::unique_ptr<GraphCompiler> graph_compiler_;
   Tenants tenants_;  // set by Create
   const std::unique_ptr<cache::Store> store_;

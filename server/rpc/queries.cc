@@ -27,7 +27,7 @@ engine::GraphRef GraphOf(const v1::GraphKey& key) { return {key.digest(), key.gr
 grpc::ServerUnaryReactor* Service::GetCacheStats(grpc::CallbackServerContext* context,
                                                  const v1::GetCacheStatsRequest* request,
                                                  v1::GetCacheStatsResponse* response) {
-  return Serve(engine_, {context, Method::kGetCacheStats, *request, *response}, kElsewhere,
+  return Serve(engine_, {context, Method::kGetCacheStats, *request, *response, watch_}, kElsewhere,
                [=, this](RequestContext&) {
                  const cache::Health health = engine_.store().health();
                  response->set_state(cache::Name(health.state));
@@ -55,7 +55,7 @@ grpc::ServerUnaryReactor* Service::GetCacheStats(grpc::CallbackServerContext* co
 grpc::ServerUnaryReactor* Service::ExplainCache(grpc::CallbackServerContext* context,
                                                 const v1::ExplainCacheRequest* request,
                                                 v1::ExplainCacheResponse* response) {
-  return Serve(engine_, {context, Method::kExplainCache, *request, *response}, kElsewhere,
+  return Serve(engine_, {context, Method::kExplainCache, *request, *response, watch_}, kElsewhere,
                [=, this](RequestContext& call) -> absl::Status {
                  UOPD_ASSIGN(
                      const engine::KeyExplanation found,
@@ -82,7 +82,7 @@ grpc::ServerUnaryReactor* Service::ExplainCache(grpc::CallbackServerContext* con
 grpc::ServerUnaryReactor* Service::ListQuarantine(grpc::CallbackServerContext* context,
                                                   const v1::ListQuarantineRequest* request,
                                                   v1::ListQuarantineResponse* response) {
-  return Serve(engine_, {context, Method::kListQuarantine, *request, *response}, kHere,
+  return Serve(engine_, {context, Method::kListQuarantine, *request, *response, watch_}, kHere,
                [=, this](RequestContext&) {
                  for (const auto& failure : engine_.failures().List()) {
                    v1::QuarantinedJob* out = response->add_jobs();
@@ -108,8 +108,8 @@ grpc::ServerUnaryReactor* Service::ListQuarantine(grpc::CallbackServerContext* c
 grpc::ServerUnaryReactor* Service::ClearQuarantine(grpc::CallbackServerContext* context,
                                                    const v1::ClearQuarantineRequest* request,
                                                    v1::ClearQuarantineResponse* response) {
-  return Serve(engine_, {context, Method::kClearQuarantine, *request, *response}, kElsewhere,
-               [=, this](RequestContext&) -> absl::Status {
+  return Serve(engine_, {context, Method::kClearQuarantine, *request, *response, watch_},
+               kElsewhere, [=, this](RequestContext&) -> absl::Status {
                  UOPD_ASSIGN(
                      const size_t cleared,
                      engine::ClearFailures(engine_.failures(), engine_.workers(), request->id()));

@@ -19,14 +19,14 @@ grpc::ServerUnaryReactor* Service::Hello(grpc::CallbackServerContext* context,
   // Opening a device may take its driver seconds.
   const auto quick = [this] { return engine_.devices().Settled(); };
   return Serve(
-      engine_, {context, Method::kHello, *request, *response}, quick,
+      engine_, {context, Method::kHello, *request, *response, watch_}, quick,
       [=, this](RequestContext&) { return rpc::Hello(engine_, limits_, *request, response); });
 }
 
 grpc::ServerUnaryReactor* Service::OpenSession(grpc::CallbackServerContext* context,
                                                const v1::OpenSessionRequest* request,
                                                v1::OpenSessionResponse* response) {
-  return Serve(engine_, {context, Method::kOpenSession, *request, *response}, kAlways,
+  return Serve(engine_, {context, Method::kOpenSession, *request, *response, watch_}, kAlways,
                [=, this](RequestContext& call) {
                  const engine::Opener opener{PeerOf(*context), call.caller.tenant};
                  return rpc::OpenSession(engine_, opener, side_, *request, response);
@@ -38,7 +38,7 @@ grpc::ServerUnaryReactor* Service::OpenSession(grpc::CallbackServerContext* cont
 grpc::ServerUnaryReactor* Service::CloseSession(grpc::CallbackServerContext* context,
                                                 const v1::CloseSessionRequest* request,
                                                 v1::CloseSessionResponse* response) {
-  return Serve(engine_, {context, Method::kCloseSession, *request, *response}, kAlways,
+  return Serve(engine_, {context, Method::kCloseSession, *request, *response, watch_}, kAlways,
                [=, this](RequestContext& call) {
                  return engine_.sessions().Close(request->session_id(), call.caller.tenant);
                });
@@ -48,8 +48,8 @@ grpc::ServerUnaryReactor* Service::CreateBuffers(grpc::CallbackServerContext* co
                                                  const v1::CreateBuffersRequest* request,
                                                  v1::CreateBuffersResponse* response) {
   return ServeSession(
-      engine_, {context, Method::kCreateBuffers, *request, *response}, request->session_id(),
-      [=] { return IsQuick(*request); },
+      engine_, {context, Method::kCreateBuffers, *request, *response, watch_},
+      request->session_id(), [=] { return IsQuick(*request); },
       [=, this](RequestContext&, Session& session) {
         return rpc::CreateBuffers(engine_, session, *request);
       });
@@ -58,7 +58,7 @@ grpc::ServerUnaryReactor* Service::CreateBuffers(grpc::CallbackServerContext* co
 grpc::ServerUnaryReactor* Service::FreeBuffers(grpc::CallbackServerContext* context,
                                                const v1::FreeBuffersRequest* request,
                                                v1::FreeBuffersResponse* response) {
-  return ServeSession(engine_, {context, Method::kFreeBuffers, *request, *response},
+  return ServeSession(engine_, {context, Method::kFreeBuffers, *request, *response, watch_},
                       request->session_id(), kAlways, [=](RequestContext&, Session& session) {
                         rpc::FreeBuffers(session, *request);
                         return absl::OkStatus();
@@ -80,7 +80,7 @@ grpc::ServerWriteReactor<v1::DownloadResponse>* Service::Download(
 grpc::ServerUnaryReactor* Service::Prepare(grpc::CallbackServerContext* context,
                                            const v1::PrepareRequest* request,
                                            v1::PrepareResponse* response) {
-  return ServePrepare(engine_, {context, Method::kPrepare, *request, *response},
+  return ServePrepare(engine_, {context, Method::kPrepare, *request, *response, watch_},
                       request->session_id(), [=, this](RequestContext& call, Done done) {
                         rpc::Prepare(engine_, call, *request, response, std::move(done));
                       });
@@ -91,7 +91,7 @@ grpc::ServerUnaryReactor* Service::Execute(grpc::CallbackServerContext* context,
                                            v1::ExecuteResponse* response) {
   // In the turn of the session this is a thread of the task pool, or the call is quick.
   return ServeExecute(
-      engine_, {context, Method::kExecute, *request, *response}, request->session_id(),
+      engine_, {context, Method::kExecute, *request, *response, watch_}, request->session_id(),
       IsQuick(engine_, *request), [=, this](RequestContext& call, Session& session, Done done) {
         rpc::Execute(engine_, call, session, *request, Where::kHere, response, std::move(done));
       });
@@ -102,7 +102,7 @@ grpc::ServerUnaryReactor* Service::GetProgress(grpc::CallbackServerContext* cont
                                                const v1::GetProgressRequest* request,
                                                v1::GetProgressResponse* response) {
   return Serve(
-      engine_, {context, Method::kGetProgress, *request, *response}, kAlways,
+      engine_, {context, Method::kGetProgress, *request, *response, watch_}, kAlways,
       [=, this](RequestContext& call) -> absl::Status {
         UOPD_TRY(engine_.sessions().Use(request->session_id(), call.caller.tenant).status());
         const auto found = engine_.compiles().ProgressOf(request->session_id());
@@ -118,7 +118,7 @@ grpc::ServerUnaryReactor* Service::GetProgress(grpc::CallbackServerContext* cont
 grpc::ServerUnaryReactor* Service::CancelExecute(grpc::CallbackServerContext* context,
                                                  const v1::CancelExecuteRequest* request,
                                                  v1::CancelExecuteResponse* response) {
-  return Serve(engine_, {context, Method::kCancelExecute, *request, *response}, kAlways,
+  return Serve(engine_, {context, Method::kCancelExecute, *request, *response, watch_}, kAlways,
                [=, this](RequestContext& call) -> absl::Status {
                  UOPD_ASSIGN(engine::SessionUse session,
                              engine_.sessions().Use(request->session_id(), call.caller.tenant));
@@ -128,7 +128,8 @@ grpc::ServerUnaryReactor* Service::CancelExecute(grpc::CallbackServerContext* co
 
 grpc::ServerUnaryReactor* Service::Run(grpc::CallbackServerContext* context,
                                        const v1::RunRequest* request, v1::RunResponse* response) {
-  return ServeRun(engine_, {context, Method::kRun, *request, *response}, IsQuick(engine_, *request),
+  return ServeRun(engine_, {context, Method::kRun, *request, *response, watch_},
+                  IsQuick(engine_, *request),
                   [=, this](RequestContext& call, Where where, Done done) {
                     rpc::Run(engine_, call, *request, where, response, std::move(done));
                   });

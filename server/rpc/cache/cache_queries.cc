@@ -85,8 +85,8 @@ std::string Printable(std::string_view text, size_t most) {
 grpc::ServerUnaryReactor* Service::ListCacheEntries(grpc::CallbackServerContext* context,
                                                     const v1::ListCacheEntriesRequest* request,
                                                     v1::ListCacheEntriesResponse* response) {
-  return Serve(engine_, {context, Method::kListCacheEntries, *request, *response}, kOnTaskPool,
-               [=, this](RequestContext& call) -> absl::Status {
+  return Serve(engine_, {context, Method::kListCacheEntries, *request, *response, watch_},
+               kOnTaskPool, [=, this](RequestContext& call) -> absl::Status {
                  UOPD_ASSIGN(const auto order, ToOrder(request->order()));
                  const uint32_t size = request->page_size() > 0 ? request->page_size() : kUsualPage;
                  UOPD_ASSIGN(const CacheOperator::Page page,
@@ -101,7 +101,7 @@ grpc::ServerUnaryReactor* Service::ListCacheEntries(grpc::CallbackServerContext*
 grpc::ServerUnaryReactor* Service::GetCacheEntry(grpc::CallbackServerContext* context,
                                                  const v1::GetCacheEntryRequest* request,
                                                  v1::GetCacheEntryResponse* response) {
-  return Serve(engine_, {context, Method::kGetCacheEntry, *request, *response}, kOnTaskPool,
+  return Serve(engine_, {context, Method::kGetCacheEntry, *request, *response, watch_}, kOnTaskPool,
                [=, this](RequestContext&) -> absl::Status {
                  UOPD_ASSIGN(const CacheOperator::Details found,
                              engine_.cache_operator().Get(request->key_prefix()));
@@ -127,7 +127,7 @@ grpc::ServerUnaryReactor* Service::GetCacheEntry(grpc::CallbackServerContext* co
 grpc::ServerUnaryReactor* Service::VerifyCache(grpc::CallbackServerContext* context,
                                                const v1::VerifyCacheRequest* request,
                                                v1::VerifyCacheResponse* response) {
-  return Serve(engine_, {context, Method::kVerifyCache, *request, *response}, kOnTaskPool,
+  return Serve(engine_, {context, Method::kVerifyCache, *request, *response, watch_}, kOnTaskPool,
                [=, this](RequestContext& call) -> absl::Status {
                  UOPD_ASSIGN(const CacheOperator::Verified found,
                              engine_.cache_operator().Verify(call, ToFilter(request->filter()),
@@ -150,8 +150,8 @@ grpc::ServerUnaryReactor* Service::VerifyCache(grpc::CallbackServerContext* cont
 grpc::ServerUnaryReactor* Service::EvictCacheEntries(grpc::CallbackServerContext* context,
                                                      const v1::EvictCacheEntriesRequest* request,
                                                      v1::EvictCacheEntriesResponse* response) {
-  return Serve(engine_, {context, Method::kEvictCacheEntries, *request, *response}, kOnTaskPool,
-               [=, this](RequestContext&) -> absl::Status {
+  return Serve(engine_, {context, Method::kEvictCacheEntries, *request, *response, watch_},
+               kOnTaskPool, [=, this](RequestContext&) -> absl::Status {
                  UOPD_ASSIGN(const CacheOperator::Evicted gone,
                              engine_.cache_operator().Evict(
                                  ToFilter(request->filter()), request->with_pinned(),
@@ -167,7 +167,7 @@ grpc::ServerUnaryReactor* Service::EvictCacheEntries(grpc::CallbackServerContext
 grpc::ServerUnaryReactor* Service::PinCacheEntry(grpc::CallbackServerContext* context,
                                                  const v1::PinCacheEntryRequest* request,
                                                  v1::PinCacheEntryResponse* response) {
-  return Serve(engine_, {context, Method::kPinCacheEntry, *request, *response}, kOnTaskPool,
+  return Serve(engine_, {context, Method::kPinCacheEntry, *request, *response, watch_}, kOnTaskPool,
                [=, this](RequestContext&) -> absl::Status {
                  UOPD_ASSIGN(
                      const engine::EntryView view,

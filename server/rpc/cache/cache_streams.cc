@@ -11,6 +11,7 @@
 
 #include "core/base/text.h"
 #include "server/rpc/cache/cache_messages.h"
+#include "server/rpc/call/answer_reactor.h"
 #include "server/rpc/call/call_scope.h"
 #include "server/rpc/call/calls.h"
 #include "server/rpc/stream/streams.h"
@@ -53,6 +54,7 @@ class CacheExportStream final : public grpc::ServerWriteReactor<v1::ExportCacheR
 
   void OnWriteDone(bool ok) override {
     wait_.End();  // no effect if cancelled: this write then fails
+    unread_ = {};
     if (!ok) return End(absl::CancelledError("client does not read any more"));
     Post();
   }
@@ -92,8 +94,11 @@ class CacheExportStream final : public grpc::ServerWriteReactor<v1::ExportCacheR
   void Next() {
     const absl::Status status = Make();
     if (!status.ok() || message_.data().empty()) return End(status);
-    charge_ = engine::Charge::Always(engine_.client_bytes(), BytesOf(message_),
-                                     engine::ByteClass::kAnswers);
+    const int64_t bytes = HeldFor(message_);
+    auto unread = engine_.unread().Hold(scope_.request().caller, bytes);
+    if (!unread.ok()) return End(unread.status());
+    unread_ = *std::move(unread);
+    charge_ = engine::Charge::Always(engine_.client_bytes(), bytes, engine::ByteClass::kAnswers);
     wait_.Begin(NowNs());
     StartWrite(&message_);
   }
@@ -115,6 +120,7 @@ class CacheExportStream final : public grpc::ServerWriteReactor<v1::ExportCacheR
   std::optional<engine::CacheExport> bundle_;  // set by the first task
   v1::ExportCacheResponse message_;
   engine::Charge charge_;  // for message_
+  engine::UnreadAnswers::Held unread_;
   ClientWait wait_;
   std::shared_ptr<CacheExportStream> self_;  // from Start to OnDone
 };

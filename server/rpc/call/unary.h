@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "server/rpc/call/answer_reactor.h"
 #include "server/rpc/call/call_scope.h"
 #include "server/rpc/call/calls.h"
 
@@ -21,22 +22,7 @@ struct Incoming {
   Method method;
   const google::protobuf::Message& request;
   const google::protobuf::Message& response;
-};
-
-// The reactor of a call that waits. It reports when the client leaves, and holds the charge for the
-// messages.
-class WaitingReactor final : public grpc::ServerUnaryReactor {
- public:
-  WaitingReactor(std::shared_ptr<engine::Cancellation> cancellation, engine::Charge request)
-      : cancellation_(std::move(cancellation)), request_(std::move(request)) {}
-  void Hold(engine::Charge answer) { answer_ = std::move(answer); }
-  void OnCancel() override { cancellation_->Cancel(); }
-  void OnDone() override { delete this; }
-
- private:
-  const std::shared_ptr<engine::Cancellation> cancellation_;
-  const engine::Charge request_;
-  engine::Charge answer_;
+  StreamWatch& watch;  // of answers that are not read
 };
 
 // One call on the heap. It exists while its work waits elsewhere.
@@ -52,6 +38,7 @@ class UnaryCall {
   // Called before the call waits. Takes a place and the memory among the calls that may wait. From
   // now on the client may leave at any time. After success, reactor() is not null.
   absl::Status Admit(std::string_view session = {}) {
+    NameSession(session);
     NameCaller(*incoming_.context, session, request().caller);
     UOPD_ASSIGN(engine::Charge held,
                 engine::Charge::Take(engine_.client_bytes(), BytesOf(incoming_.request),
@@ -60,21 +47,29 @@ class UnaryCall {
     auto cancellation = std::make_shared<engine::Cancellation>();
     request().EndWith(cancellation);
     // Deletes itself in OnDone.
-    reactor_ = waiting_ = new WaitingReactor(std::move(cancellation), std::move(held));
+    reactor_ = new AnswerReactor(incoming_.watch, std::move(cancellation), std::move(held));
     return absl::OkStatus();
+  }
+  // The session that the call names. The name stays as long as the request.
+  void NameSession(std::string_view session) { session_ = session; }
+  // RESOURCE_EXHAUSTED: the client leaves too many answers unread, so nothing is computed for it now.
+  absl::Status CheckUnread() {
+    if (!engine_.unread().crowded()) return absl::OkStatus();
+    if (request().caller.peer.empty()) NameCaller(*incoming_.context, session_, request().caller);
+    return engine_.unread().Check(request().caller);
   }
   engine::Admission TakeAdmission() { return std::move(admission_); }
   grpc::ServerUnaryReactor* reactor() {
-    if (reactor_ == nullptr) reactor_ = incoming_.context->DefaultReactor();
+    if (reactor_ == nullptr) reactor_ = new AnswerReactor(incoming_.watch);
     return reactor_;
   }
-  void Finish(const absl::Status& status) {
+  void Finish(absl::Status status) {
     admission_.Leave();  // before the answer, so that the client's next call finds a place
-    if (waiting_ != nullptr) {
-      waiting_->Hold(engine::Charge::Always(engine_.client_bytes(), BytesOf(incoming_.response),
-                                            engine::ByteClass::kAnswers));
-    }
-    reactor()->Finish(scope_.End(status));
+    reactor();
+    if (status.ok())
+      status = reactor_->Hold(engine_, *incoming_.context, session_, request().caller,
+                              incoming_.response);
+    reactor_->Finish(scope_.End(status));
   }
   // Ends the wait that began at `since_ns`. OK: the work begins now.
   absl::Status EndQueue(int64_t since_ns) {
@@ -88,8 +83,8 @@ class UnaryCall {
   const Incoming incoming_;
   CallScope scope_;
   engine::Admission admission_;
-  grpc::ServerUnaryReactor* reactor_ = nullptr;
-  WaitingReactor* waiting_ = nullptr;  // the same object, if the call waits
+  std::string_view session_;
+  AnswerReactor* reactor_ = nullptr;
 };
 
 using UnaryCallPtr = std::unique_ptr<UnaryCall>;
@@ -189,7 +184,8 @@ template <class Start>
 grpc::ServerUnaryReactor* ServeRun(engine::Engine& engine, const Incoming& incoming, bool quick,
                                    Start start) {
   auto call = std::make_unique<UnaryCall>(engine, incoming);
-  const absl::Status status = call->scope().admitted();
+  absl::Status status = call->scope().admitted();
+  if (status.ok()) status = call->CheckUnread();
   if (!status.ok()) return FinishHere(*call, status);
   const auto begin = [&](UnaryCallPtr begun) {
     engine::RequestContext& request = begun->request();
@@ -208,7 +204,9 @@ template <class Start>
 grpc::ServerUnaryReactor* ServeExecute(engine::Engine& engine, const Incoming& incoming,
                                        const std::string& session_id, bool quick, Start start) {
   auto call = std::make_unique<UnaryCall>(engine, incoming);
-  const absl::Status status = call->scope().admitted();
+  call->NameSession(session_id);
+  absl::Status status = call->scope().admitted();
+  if (status.ok()) status = call->CheckUnread();
   if (!status.ok()) return FinishHere(*call, status);
   auto used = engine.sessions().Use(session_id, call->scope().tenant());
   if (!used.ok()) return FinishHere(*call, used.status());
@@ -232,6 +230,7 @@ grpc::ServerUnaryReactor* ServeExecute(engine::Engine& engine, const Incoming& i
         [call = std::move(waiting), held = *std::move(used),
          start](engine::Strand::Turn turn) mutable {
           absl::Status begun = call->EndQueue();
+          if (begun.ok()) begun = call->CheckUnread();  // those ahead may have left theirs unread
           engine::RequestContext& request = call->request();
           engine::Session& session = *held;
           auto done = [call = std::move(call), held = std::move(held),

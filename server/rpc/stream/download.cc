@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <atomic>
 #include <memory>
 
 #include "core/base/telemetry/metrics.h"
@@ -11,8 +12,11 @@
 namespace uopd::rpc {
 namespace {
 
-// Reads a chunk on the session's strand and writes it to the client. When that is done, reads the
-// next chunk.
+// Reads a piece on the session's strand and writes it to the client. When that is done, reads the
+// next piece.
+//
+// What a piece takes is charged to its session, and counted among what the client has not read. So pieces get small, and then
+// the download waits, if the client leaves those of other downloads unread (UnreadAnswers). The watch lets it try again.
 //
 // Holds its session and its Work until the end. A drain lets it finish, unless its client stops
 // reading.
@@ -45,6 +49,9 @@ class Download final : public grpc::ServerWriteReactor<v1::DownloadResponse>,
 
   void OnWriteDone(bool ok) override {
     wait_.End();  // no effect if cancelled: this write then fails
+    // Before the end of the stream, so that a client that has it finds room in its session.
+    charge_ = {};
+    unread_ = {};
     if (!ok) return End(absl::CancelledError("client does not read any more"));
     if (next_ == end_) return End(absl::OkStatus());
     Next();
@@ -57,6 +64,7 @@ class Download final : public grpc::ServerWriteReactor<v1::DownloadResponse>,
 
   void EndIfIdle(int64_t now_ns, const WatchLimits& limits) override {
     if (wait_.Overdue(now_ns - WriteLimitNs(limits))) context_.TryCancel();
+    if (waits_for_room_.exchange(false, std::memory_order_acq_rel)) NextOnPool();
   }
 
   void OnDone() override {
@@ -92,32 +100,46 @@ class Download final : public grpc::ServerWriteReactor<v1::DownloadResponse>,
     return absl::OkStatus();
   }
 
-  absl::Status Read() {
+  // False: the client has left too much unread for another piece.
+  absl::StatusOr<bool> Read() {
     UOPD_TRY(scope_.request().Check());
     if (!found_) UOPD_TRY(FindRange());
+    uint64_t size = std::min(end_ - next_, kMaxChunkBytes);
+    unread_ = engine_.unread().HoldPiece(scope_.request().caller, &size);
+    if (unread_.bytes() == 0) return false;
+    charge_ =
+        engine::Charge::Always(session_->quota(), unread_.bytes(), engine::ByteClass::kAnswers);
     std::string& data = *message_.mutable_data();
-    data.resize(static_cast<size_t>(std::min(end_ - next_, kMaxChunkBytes)));
+    if (data.capacity() > 2 * size) std::string().swap(data);  // as the piece before was larger
+    data.resize(static_cast<size_t>(size));
     UOPD_TRY(engine_.Read(*session_, request_.handle(), next_, data));
     next_ += data.size();
     metrics::BytesSent().Increment(data.size());
-    return absl::OkStatus();
+    return true;
   }
 
   void Next() {
     if (!session_->buffers().HasUnfilled() && session_->strand().TryEnter()) {
-      const absl::Status status = Read();
+      const absl::StatusOr<bool> read = Read();
       session_->strand().Leave();
-      return Send(status);
+      return Send(read);
     }
+    NextOnPool();
+  }
+
+  void NextOnPool() {
     absl::Status status = session_->strand().Post(
         scope_.request(), [self = shared_from_this()] { self->Send(self->Read()); });
     if (!status.ok()) End(status);
   }
 
-  void Send(const absl::Status& status) {
-    if (!status.ok()) return End(status);
-    charge_ = engine::Charge::Always(engine_.client_bytes(), BytesOf(message_),
-                                     engine::ByteClass::kAnswers);
+  void Send(const absl::StatusOr<bool>& read) {
+    if (!read.ok()) return End(read.status());
+    if (!*read) {
+      message_ = {};
+      waits_for_room_.store(true, std::memory_order_release);
+      return;
+    }
     wait_.Begin(NowNs());
     StartWrite(&message_);
   }
@@ -132,11 +154,13 @@ class Download final : public grpc::ServerWriteReactor<v1::DownloadResponse>,
   const std::shared_ptr<engine::Cancellation> cancellation_ =
       std::make_shared<engine::Cancellation>();
   v1::DownloadResponse message_;
-  engine::Charge charge_;  // for message_
   engine::SessionUse session_;
+  engine::Charge charge_;  // for message_, to the session
+  engine::UnreadAnswers::Held unread_;
   uint64_t next_ = 0, end_ = 0;  // range of the buffer that is still to be sent, in bytes
   bool found_ = false;
   ClientWait wait_;
+  std::atomic<bool> waits_for_room_{false};
   std::shared_ptr<Download> self_;  // from Start to OnDone
 };
 

@@ -5,6 +5,7 @@
 
 #include "core/base/text.h"
 #include "server/net/stream_flow.h"
+#include "server/rpc/call/answer_reactor.h"
 #include "server/rpc/call/call_scope.h"
 #include "server/rpc/call/calls.h"
 #include "server/rpc/call/status.h"
@@ -27,6 +28,7 @@ struct Answer {
   engine::Work work;
   int64_t held = 0;  // bytes
   engine::Charge charge;
+  engine::UnreadAnswers::Held unread;
   size_t bytes() const { return static_cast<size_t>(held); }
 };
 
@@ -148,6 +150,11 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     if (!work.ok()) return Answered(work.status());
     work_ = *std::move(work);
     if (absl::Status status = AdmitCall(engine_, context_); !status.ok()) return Answered(status);
+    if (engine_.unread().crowded()) {
+      NameCaller(context_, SessionId(), request_.caller);
+      if (absl::Status status = engine_.unread().Check(request_.caller); !status.ok())
+        return Answered(status);
+    }
     if (current_.has_prepare()) return ServePrepare();
     auto session = engine_.sessions().Use(SessionId(), scope_.tenant());
     if (!session.ok()) return Answered(session.status());
@@ -192,13 +199,12 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
 
   // As the call Prepare: it renews the session, if one is named, and takes no turn there.
   std::optional<Answer> ServePrepare() {
-    const std::string& id = current_.prepare().session_id();
-    if (!id.empty()) {
+    if (const std::string& id = SessionId(); !id.empty()) {
       auto session = engine_.sessions().Use(id, scope_.tenant());
       if (!session.ok()) return Answered(session.status());
       session_ = *std::move(session);
     }
-    NameCaller(context_, id, request_.caller);
+    NameCaller(context_, SessionId(), request_.caller);
     auto admission = engine_.task_pool().Admit(request_.caller);
     if (!admission.ok()) return Answered(admission.status());
     // By way of the task pool. Otherwise a result that is ready at once would be answered inside
@@ -229,6 +235,7 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
       case v1::PipelineRequest::kDownload:
         return current_.download().session_id();
       case v1::PipelineRequest::kPrepare:
+        return current_.prepare().session_id();
       case v1::PipelineRequest::CALL_NOT_SET:
         break;
     }
@@ -273,7 +280,21 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     return absl::InvalidArgumentError("message has no call");
   }
 
-  Answer Answered(const absl::Status& status) {
+  // A small answer is not counted: the pipeline's own limit bounds all of them.
+  absl::StatusOr<engine::UnreadAnswers::Held> HoldAnswer() {
+    const int64_t bytes = HeldFor(answer_);
+    if (bytes < engine::UnreadAnswers::kLeast) return engine::UnreadAnswers::Held();
+    if (request_.caller.peer.empty()) NameCaller(context_, SessionId(), request_.caller);
+    return engine_.unread().Hold(request_.caller, bytes);
+  }
+
+  Answer Answered(absl::Status status) {
+    Answer out;
+    if (status.ok()) {
+      auto unread = HoldAnswer();
+      status = unread.status();
+      if (unread.ok()) out.unread = *std::move(unread);
+    }
     if (status.ok()) {
       if (session_) session_->NoteServed(current_.sequence());
     } else {
@@ -285,11 +306,10 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     session_ = {};
     current_.Clear();
     charge_ = {};
-    Answer out;
     out.held = BytesOf(answer_);
-    // Bounded by limits.pipeline_bytes and one answer.
-    out.charge =
-        engine::Charge::Always(engine_.client_bytes(), out.held, engine::ByteClass::kAnswers);
+    // Bounded by limits.pipeline_bytes and one answer, and for all pipelines of a client by UnreadAnswers.
+    out.charge = engine::Charge::Always(engine_.client_bytes(), HeldFor(answer_),
+                                        engine::ByteClass::kAnswers);
     out.message = std::move(answer_);
     out.work = std::move(work_);
     return out;

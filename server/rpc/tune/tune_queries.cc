@@ -98,7 +98,7 @@ grpc::ServerUnaryReactor* Service::StartTune(grpc::CallbackServerContext* contex
                                              const v1::StartTuneRequest* request,
                                              v1::StartTuneResponse* response) {
   return ServePrepare(
-      engine_, {context, Method::kStartTune, *request, *response}, "",
+      engine_, {context, Method::kStartTune, *request, *response, watch_}, "",
       [=, this](RequestContext& call, Done done) {
         engine::TuneWish wish{.graph = {request->graph().digest(), request->graph().graph()},
                               .options = ToCompileOptions(request->options()),
@@ -121,7 +121,7 @@ grpc::ServerUnaryReactor* Service::ListTunes(grpc::CallbackServerContext* contex
                                              const v1::ListTunesRequest* request,
                                              v1::ListTunesResponse* response) {
   constexpr int kMaxListed = 512;
-  return Serve(engine_, {context, Method::kListTunes, *request, *response}, kOnDisk,
+  return Serve(engine_, {context, Method::kListTunes, *request, *response, watch_}, kOnDisk,
                [=, this](RequestContext& call) {
                  for (const auto& op : engine_.tune_operations().List(call.caller)) {
                    if (response->tunes_size() == kMaxListed) break;
@@ -134,7 +134,7 @@ grpc::ServerUnaryReactor* Service::ListTunes(grpc::CallbackServerContext* contex
 grpc::ServerUnaryReactor* Service::CancelTune(grpc::CallbackServerContext* context,
                                               const v1::CancelTuneRequest* request,
                                               v1::CancelTuneResponse* response) {
-  return Serve(engine_, {context, Method::kCancelTune, *request, *response}, kOnDisk,
+  return Serve(engine_, {context, Method::kCancelTune, *request, *response, watch_}, kOnDisk,
                [=, this](RequestContext& call) -> absl::Status {
                  UOPD_ASSIGN(const auto op,
                              engine_.tune_operations().Cancel(call.caller, request->id()));
@@ -146,7 +146,7 @@ grpc::ServerUnaryReactor* Service::CancelTune(grpc::CallbackServerContext* conte
 grpc::ServerUnaryReactor* Service::ResumeTune(grpc::CallbackServerContext* context,
                                               const v1::ResumeTuneRequest* request,
                                               v1::ResumeTuneResponse* response) {
-  return Serve(engine_, {context, Method::kResumeTune, *request, *response}, kOnDisk,
+  return Serve(engine_, {context, Method::kResumeTune, *request, *response, watch_}, kOnDisk,
                [=, this](RequestContext& call) -> absl::Status {
                  UOPD_ASSIGN(const auto op,
                              engine_.tune_operations().Resume(call.caller, request->id(),

@@ -14,6 +14,7 @@
 #include "core/base/mutex.h"
 #include "core/base/telemetry/metrics.h"
 #include "core/base/text.h"
+#include "server/rpc/call/answer_reactor.h"
 #include "server/rpc/call/call_scope.h"
 #include "server/rpc/stream/streams.h"
 #include "server/rpc/tune/tune_messages.h"
@@ -87,6 +88,7 @@ class TuneStream final : public grpc::ServerWriteReactor<v1::WatchTuneResponse>,
 
   void OnWriteDone(bool ok) override {
     wait_.End();  // no effect if cancelled: this write then fails
+    unread_ = {};
     if (!ok) return End(absl::CancelledError("client does not read any more"));
     if (more_) return Post();
     busy_.store(false, std::memory_order_release);
@@ -153,8 +155,11 @@ class TuneStream final : public grpc::ServerWriteReactor<v1::WatchTuneResponse>,
       return;
     }
     message_ = ToMessage(*changes);
-    charge_ = engine::Charge::Always(engine_.client_bytes(), BytesOf(message_),
-                                     engine::ByteClass::kAnswers);
+    const int64_t bytes = HeldFor(message_);
+    auto unread = engine_.unread().Hold(scope_.request().caller, bytes);
+    if (!unread.ok()) return End(unread.status());
+    unread_ = *std::move(unread);
+    charge_ = engine::Charge::Always(engine_.client_bytes(), bytes, engine::ByteClass::kAnswers);
     wait_.Begin(NowNs());
     StartWrite(&message_);
   }
@@ -178,6 +183,7 @@ class TuneStream final : public grpc::ServerWriteReactor<v1::WatchTuneResponse>,
   bool over_ = false, more_ = false;
   v1::WatchTuneResponse message_;
   engine::Charge charge_;  // for message_
+  engine::UnreadAnswers::Held unread_;
 };
 
 }  // namespace
