@@ -71,7 +71,10 @@ CompileService::Options CompileOptionsOf(const Config& config, const DeviceSet& 
   out.failures = &failures;
   out.explainer = &explainer;
   out.lease = {.owner = LeaseOwner(),
-               .ttl_us = std::chrono::microseconds(config.compile_lease_ms()).count()};
+               .ttl_us = std::chrono::microseconds(config.compile_lease_ms()).count(),
+               .patience = 2 * config.compile_timeout_ms()};
+  // A search, and those before it on its processor.
+  out.tuning.patience = 4 * config.tune_timeout_ms();
   out.tuning.gate.settle_us = std::chrono::microseconds(config.tune_settle_ms()).count();
   out.tuning.gate.alone_after_us = std::chrono::microseconds(config.tune_alone_after_ms()).count();
   out.repro_folder = Cat(config.server_data_dir(), "/repro");
