@@ -65,10 +65,11 @@ bool GuardedServer::Report(const absl::Status& status) {
   return answered;
 }
 
-void GuardedServer::NoteTime(Deadline begin) {
-  const Deadline now = steady_();
-  const auto took = std::chrono::duration_cast<std::chrono::microseconds>(now - begin);
-  timed_.store(now.time_since_epoch().count());
+void GuardedServer::NoteTime(const Asked& asked) {
+  const Asked now = Now();
+  if (now.connections != asked.connections) return;
+  const auto took = std::chrono::duration_cast<std::chrono::microseconds>(now.at - asked.at);
+  timed_.store(now.at.time_since_epoch().count());
   if (!times_.Note(took)) return;
   const bool slow = times_.too_slow();
   metrics::ClusterTooSlow().Set(slow ? 1 : 0);
@@ -87,10 +88,10 @@ void GuardedServer::NoteTime(Deadline begin) {
 template <class Call>
 auto GuardedServer::Run(Deadline deadline, bool short_question, const Call& call)
     -> decltype(call()) {
-  const Deadline begin = steady_();
-  UOPD_TRY(Allow(begin, deadline));
+  const Asked asked = Now();
+  UOPD_TRY(Allow(asked.at, deadline));
   auto out = call();
-  if (Report(StatusOf(out)) && (short_question || deadline - begin <= budget_)) NoteTime(begin);
+  if (Report(StatusOf(out)) && (short_question || deadline - asked.at <= budget_)) NoteTime(asked);
   return out;
 }
 
@@ -163,10 +164,10 @@ void GuardedServer::NoteDaemons(int64_t daemons) {
 absl::StatusOr<std::vector<Announcement>> GuardedServer::Listen(Stream stream, std::string& cursor,
                                                                 Deadline deadline) {
   if (stream == Stream::kPuts) return server_->Listen(stream, cursor, deadline);
-  const Deadline begin = steady_();
+  const Asked asked = Now();
   absl::StatusOr<std::vector<Announcement>> heard =
       Run(Deadline::max(), false, [&] { return server_->Listen(stream, cursor, deadline); });
-  if (heard.ok() && heard->empty()) NoteTime(begin);  // nothing waited, and nothing was sent
+  if (heard.ok() && heard->empty()) NoteTime(asked);  // nothing waited, and nothing was sent
   return heard;
 }
 

@@ -64,7 +64,13 @@ class GuardedServer final : public SharedServer {
   absl::Status Allow(Deadline begin, Deadline deadline);
   // Returns whether it was an answer.
   bool Report(const absl::Status& status);
-  void NoteTime(Deadline begin);
+  // When a question began, and how many connections there had been.
+  struct Asked {
+    Deadline at;
+    int64_t connections;
+  };
+  Asked Now() const { return {steady_(), server_->connections()}; }
+  void NoteTime(const Asked& asked);
   void NoteDaemons(int64_t daemons);
   // `short_question`: how long its answer takes depends on the server and on the way to it alone, if nobody hurries.
   template <class Call>

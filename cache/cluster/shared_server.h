@@ -50,6 +50,10 @@ class SharedServer {
   // Whether it grants leases and makes announcements. If not, TryLease to IsHeld and Listen must not be called.
   virtual bool coordinates() const { return true; }
 
+  // How many connections to the server were begun so far; 0: not known. A question that needs a new one takes several times as
+  // long, and says nothing about the next.
+  virtual int64_t connections() const { return 0; }
+
   // The bytes of the record; nullopt: there is none.
   virtual absl::StatusOr<std::optional<std::string>> Get(const Digest& address,
                                                          Deadline deadline) = 0;

@@ -19,6 +19,7 @@ absl::StatusOr<std::unique_ptr<RedisConnection>> RedisPool::Take(Deadline deadli
       return out;
     }
   }
+  begun_.fetch_add(1, std::memory_order_relaxed);
   return Connect(deadline);
 }
 

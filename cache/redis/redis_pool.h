@@ -4,6 +4,7 @@
 // With sentinels the pool asks them which server is the master, each time that it has to connect. Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,6 +34,8 @@ class RedisPool {
   absl::StatusOr<std::unique_ptr<RedisConnection>> Take(Deadline deadline) UOPD_EXCLUDES(mu_);
   // Keeps the connection, if it is usable.
   void Give(std::unique_ptr<RedisConnection> connection) UOPD_EXCLUDES(mu_);
+  // How many connections were begun so far.
+  int64_t begun() const { return begun_.load(std::memory_order_relaxed); }
   // Ends all connections that nobody has now, as after a failure: the others are likely to fail, too.
   void Clear() UOPD_EXCLUDES(mu_);
 
@@ -42,6 +45,7 @@ class RedisPool {
   const TlsContext* maybe_tls() const { return options_.url.tls ? &*options_.tls : nullptr; }
 
   const RedisPoolOptions options_;
+  std::atomic<int64_t> begun_{0};
   Mutex mu_;
   std::vector<std::unique_ptr<RedisConnection>> idle_ UOPD_GUARDED_BY(mu_);
 };

@@ -26,6 +26,7 @@ class RedisSharedServer final : public SharedServer {
  public:
   explicit RedisSharedServer(RedisSharedOptions options);
 
+  int64_t connections() const override { return pool_.begun(); }
   absl::StatusOr<std::optional<std::string>> Get(const Digest& address, Deadline deadline) override;
   absl::StatusOr<bool> Has(const Digest& address, Deadline deadline) override;
   absl::StatusOr<bool> HasAll(std::span<const Digest> addresses, Deadline deadline) override;

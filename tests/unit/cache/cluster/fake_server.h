@@ -26,7 +26,8 @@ struct FakeServerState {
   bool away UOPD_GUARDED_BY(mu) = false;
   int calls UOPD_GUARDED_BY(mu) = 0;
   MemoryLeases leases{WallClockUs};
-  int64_t granted = 0;  // the token of each lease, if it is not 0
+  std::atomic<int64_t> connections{0};  // that were begun
+  int64_t granted = 0;                  // the token of each lease, if it is not 0
   // The way to the server and back in simulated time: called for each question with its deadline. Not OK: no answer came in time.
   std::function<absl::Status(Deadline)> travel;
   std::atomic<int64_t> born_us{1}, age_us{int64_t{3600} * 1'000'000}, daemons{2};
@@ -51,6 +52,7 @@ class FakeServer final : public SharedServer {
  public:
   explicit FakeServer(std::shared_ptr<FakeServerState> state) : state_(std::move(state)) {}
 
+  int64_t connections() const override { return state_->connections; }
   absl::StatusOr<std::optional<std::string>> Get(const Digest& address,
                                                  Deadline deadline) override {
     const MutexLock lock(state_->mu);

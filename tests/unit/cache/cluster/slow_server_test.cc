@@ -109,6 +109,17 @@ TEST_F(SlowServerTest, ANearServerIsAskedByEachRequest) {
   EXPECT_FALSE(store_->maybe_cluster()->server()->too_slow());
 }
 
+// A new connection takes several times as long as an answer.
+TEST_F(SlowServerTest, ConnectingSaysNothing) {
+  state_->travel = [this](Deadline) {
+    ++state_->connections;
+    now_ += milliseconds(19);
+    return absl::OkStatus();
+  };
+  for (int i = 0; i < 100; ++i) WaitForNew();
+  EXPECT_FALSE(store_->maybe_cluster()->server()->too_slow());
+}
+
 // A server that is paused answers nothing. That is the circuit breaker's, and says nothing about the way to it.
 TEST_F(SlowServerTest, AServerThatDoesNotAnswerIsNotSlow) {
   distance_ = seconds(100);

@@ -435,6 +435,15 @@ TEST_F(TuningLeaseTest, ADeadOwnersLeaseIsTakenOver) {
   EXPECT_TRUE(Eventually([&] { return used_ == 1e-6; }));
 }
 
+// The clock stands, so the lease of the ghost never ends.
+TEST_F(TuningLeaseTest, AnOwnerThatNeverEndsIsNotAwaitedForEver) {
+  ASSERT_TRUE(store_.TryLease(key_, "ghost", 5'000'000).granted());
+  TuningService service({.owner = "test", .patience = std::chrono::milliseconds(10)}, store_,
+                        &tuner_);
+  service.Add(Task());
+  EXPECT_TRUE(Eventually([&] { return used_ == 1e-6; }));
+}
+
 TEST_F(TuningLeaseTest, AProgramThatNobodyWantsIsNotTuned) {
   TuningService service({.owner = "test"}, store_, &tuner_);
   TuningTask forgotten = Task();
