@@ -150,7 +150,8 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     if (!work.ok()) return Answered(work.status());
     work_ = *std::move(work);
     if (absl::Status status = AdmitCall(engine_, context_); !status.ok()) return Answered(status);
-    if (engine_.unread().crowded()) {
+    // What frees memory, or sends data, has a small answer and goes on.
+    if ((current_.has_execute() || current_.has_download()) && engine_.unread().crowded()) {
       NameCaller(context_, SessionId(), request_.caller);
       if (absl::Status status = engine_.unread().Check(request_.caller); !status.ok())
         return Answered(status);
