@@ -15,11 +15,13 @@
 
 #include "core/base/telemetry/log.h"
 #include "core/base/text.h"
+#include "server/net/guarded_socket.h"
 
 namespace uopd::net {
 namespace {
 
 constexpr std::chrono::milliseconds kTick{500};
+constexpr std::chrono::seconds kAtOnce{2};
 constexpr std::chrono::milliseconds kOutOfDescriptors{20};  // pause before the next attempt
 
 bool Watch(int epoll, int fd, uint32_t events) {
@@ -79,7 +81,7 @@ Acceptor::~Acceptor() {
 void Acceptor::Run() {
   std::array<epoll_event, 64> events;
   for (;;) {
-    const bool idle = silent_.empty() && open_.empty();
+    const bool idle = silent_.empty() && open_.empty() && !freed_.waits();
     const int timeout = idle ? -1 : static_cast<int>(kTick.count());
     const int n = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout);
     for (int i = 0; i < n; ++i) {
@@ -92,9 +94,17 @@ void Acceptor::Run() {
         Accept(fd);
       }
     }
-    EndSilent();
-    if (n == 0) ForgetClosed();
+    Tick();
   }
+}
+
+void Acceptor::Tick() {
+  EndSilent();
+  const auto now = Clock::now();
+  if (now < next_tick_) return;
+  next_tick_ = now + kTick;
+  ForgetClosed();
+  freed_.Tick(now);
 }
 
 void Acceptor::Accept(int listener) {
@@ -142,6 +152,8 @@ void Acceptor::Admit(std::list<Silent>::iterator silent) {
   }
   if (open_.size() >= options_.max_connections) return Drop(silent, "limits.connections");
   if (peers_[peer] >= options_.max_per_peer) return Drop(silent, "limits.peer_connections");
+  if (!offenders_->Admits(peer, Clock::now())) return Drop(silent, "peer sent too much");
+  if (options_.frames && !Guard(fd, peer)) return Drop(silent, "descriptors");
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
   const int listener = silent->listener;
   open_.push_back({peer, fd, InodeOf(fd)});
@@ -151,6 +163,20 @@ void Acceptor::Admit(std::list<Silent>::iterator silent) {
   silent->fd.Release();
   silent_.erase(silent);
   hand_over_(listener, fd);
+}
+
+bool Acceptor::Guard(int fd, const std::string& peer) {
+  const auto offend = [peer, offenders = offenders_,
+                       ended = options_.on_ended](const char* reason) {
+    offenders->Add(peer, Clock::now());
+    if (ended) ended(peer, reason);
+  };
+  return GuardSocket(fd, *options_.frames,
+                     {.on_refused = offend, .on_closed = [offend](const GuardedBytes& bytes) {
+                        // The server ends a connection beside words of its peer: they were wrong.
+                        const bool at_once = Clock::now() - bytes.last_received < kAtOnce;
+                        if (!bytes.ended && at_once) offend("refused by the server");
+                      }});
 }
 
 void Acceptor::Drop(std::list<Silent>::iterator silent, const char* reason) {
@@ -176,7 +202,9 @@ void Acceptor::ForgetClosed() {
     if (auto it = peers_.find(open.peer); --it->second == 0) peers_.erase(it);
     return true;
   });
+  if (open_.size() == before) return;
   Count(static_cast<double>(open_.size()) - static_cast<double>(before));
+  freed_.OnClosed(Clock::now());
 }
 
 }  // namespace uopd::net

@@ -5,6 +5,8 @@
 //   accepted --its first bytes are the greeting--> handed over     --other bytes--> closed
 //   accepted --nothing within greeting_limit, or pushed out by newer silent ones--> closed
 //   handed over --over the limit of its peer or of all--> closed instead
+//   handed over --its frames are refused by its guard--> shut down (guarded_socket.h)
+//   handed over --its peer had a connection shut down lately--> mostly closed instead (offenders.h)
 //
 // A connection that sends nothing costs one descriptor for a few seconds, and costs the server
 // nothing. Connections are counted by peer: the address without its port, or the user of a Unix
@@ -17,13 +19,18 @@
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "core/base/telemetry/metrics.h"
+#include "server/net/frame_guard.h"
+#include "server/net/freed_memory.h"
 #include "server/net/listener.h"
+#include "server/net/offenders.h"
 
 namespace uopd::net {
 
@@ -35,6 +42,11 @@ struct AcceptorOptions {
   // The metrics that count the connections. Null: none.
   Gauge* connections = nullptr;
   std::function<void(const char* reason)> on_refused;
+  // Every connection gets a guard with these limits. Null: none does.
+  std::optional<FrameLimits> frames;
+  // A guard or the server has ended a connection because of what came. Called by the thread that
+  // reads or closes the connection.
+  std::function<void(const std::string& peer, const char* reason)> on_ended;
 };
 
 class Acceptor {
@@ -66,7 +78,10 @@ class Acceptor {
   // Decides about a connection that has sent something or ended.
   void Listen(std::list<Silent>::iterator silent);
   void Admit(std::list<Silent>::iterator silent);
+  // False: no guard is possible.
+  bool Guard(int fd, const std::string& peer);
   void Drop(std::list<Silent>::iterator silent, const char* reason);
+  void Tick();
   void EndSilent();
   void ForgetClosed();
   void Count(double change);
@@ -75,12 +90,15 @@ class Acceptor {
   const AcceptorOptions options_;
   const HandOver hand_over_;
   UniqueFd epoll_, stop_;
+  const std::shared_ptr<Offenders> offenders_ = std::make_shared<Offenders>();
 
   // Used by the thread only.
   std::list<Silent> silent_;  // oldest first
   absl::flat_hash_map<int, std::list<Silent>::iterator> by_fd_;
   std::vector<Open> open_;
   absl::flat_hash_map<std::string, size_t> peers_;  // number of open connections
+  FreedMemory freed_;
+  Clock::time_point next_tick_;
   std::thread thread_;
 };
 

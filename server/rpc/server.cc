@@ -8,9 +8,11 @@
 #include <algorithm>
 
 #include "core/base/telemetry/log.h"
+#include "core/base/telemetry/log_limiter.h"
 #include "core/base/telemetry/metrics.h"
 #include "core/base/text.h"
 #include "server/net/address.h"
+#include "server/rpc/guard_check.h"
 
 namespace uopd::rpc {
 namespace {
@@ -25,8 +27,29 @@ ServiceLimits LimitsOf(const Config& config) {
           .session_bytes = static_cast<uint64_t>(config.limits_session_bytes())};
 }
 
+// As many calls as some clients begin before they have heard of a limit.
+constexpr uint64_t kEarlyStreams = 100;
+
 // The first bytes of every HTTP/2 client.
 constexpr char kPreface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+net::FrameLimits FrameLimitsOf(const Config& config) {
+  const auto streams = static_cast<double>(config.limits_connection_streams());
+  return {.header_bytes = static_cast<uint64_t>(config.limits_header_bytes()),
+          .early_streams = std::max(kEarlyStreams, static_cast<uint64_t>(streams)),
+          .resets_per_s = static_cast<double>(config.limits_connection_resets_per_s()),
+          .resets_burst = streams,  // a client may cancel all that it has
+          .frames_per_s = static_cast<double>(config.limits_connection_frames_per_s())};
+}
+
+void OnEnded(const std::string& peer, const char* reason) {
+  metrics::ConnectionsEnded({reason}).Increment();
+  static LogLimiter limiter(10);
+  uint64_t dropped = 0;
+  if (!limiter.Take(&dropped)) return;
+  UOPD_LOG(kWarn, "connection ended because of its HTTP/2 frames", {"peer", peer},
+           {"reason", reason}, {"dropped", dropped});
+}
 
 net::AcceptorOptions AcceptorOptionsOf(const Config& config) {
   net::AcceptorOptions out;
@@ -35,6 +58,8 @@ net::AcceptorOptions AcceptorOptionsOf(const Config& config) {
   out.max_per_peer = static_cast<size_t>(config.limits_peer_connections());
   out.connections = &metrics::Connections();
   out.on_refused = [](const char* reason) { metrics::ConnectionsRefused({reason}).Increment(); };
+  out.frames = FrameLimitsOf(config);
+  out.on_ended = OnEnded;
   return out;
 }
 
@@ -77,6 +102,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(engine::Engine& engine,
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10'000);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                              static_cast<int>(config.limits_connection_streams()));
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE,
+                             static_cast<int>(config.limits_header_bytes()));
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   grpc::ResourceQuota quota("uopd");
@@ -96,6 +123,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(engine::Engine& engine,
   }
   out->server_ = builder.BuildAndStart();
   if (out->server_ == nullptr) return absl::UnavailableError("gRPC server does not start");
+  UOPD_TRY(CheckGuard([to = out->connections_.get()](int fd) { HandOver(*to, -1, fd); }));
   out->address_ = ToText(out->listener_->address());
   if (auto* health = out->server_->GetHealthCheckService()) {
     health->SetServingStatus(true);

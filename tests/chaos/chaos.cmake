@@ -3,7 +3,7 @@ if(TARGET uopd)
   file(GLOB chaos_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/chaos/*.cc ${CMAKE_SOURCE_DIR}/tests/chaos/actors/*.cc
        ${CMAKE_SOURCE_DIR}/tests/chaos/scenarios/*.cc)
   add_executable(uopd_chaos ${chaos_sources} ${CMAKE_SOURCE_DIR}/tests/e2e/graphs.cc)
-  target_link_libraries(uopd_chaos PRIVATE uopd_test_fleet uopd_fuzz_graphs uopd_test_support uopd_proto SQLite::SQLite3 nlohmann_json::nlohmann_json)
+  target_link_libraries(uopd_chaos PRIVATE uopd_test_fleet uopd_fuzz_graphs uopd_test_support uopd_test_http2 uopd_proto SQLite::SQLite3 nlohmann_json::nlohmann_json)
   add_dependencies(uopd_chaos uopd)
   uopd_compile_quickly(uopd_chaos)
   add_test(NAME chaos COMMAND uopd_chaos chaos --seconds ${UOPD_CHAOS_SECONDS} --seed 1)

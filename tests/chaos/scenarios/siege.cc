@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The time of a tiny execute, first alone and then beside four kernels that run long, four graphs
-// whose compiler never ends, six unread pipelines, 500 silent connections and 100 open uploads.
+// The time of a tiny execute, first alone and then beside an attack. The siege: four kernels that run
+// long, four graphs whose compiler never ends, six unread pipelines, 500 silent connections and 100
+// open uploads. The floods: HTTP/2 frames of every kind.
 #include <algorithm>
 
 #include "core/base/text.h"
@@ -45,17 +46,15 @@ absl::Status Part(const Settings& settings, Report& report, const std::vector<st
   return absl::OkStatus();
 }
 
-absl::Status Run(const Settings& settings, Report& report) {
+absl::Status Run(const Settings& settings, Report& report,
+                 const std::vector<std::string>& attackers) {
   Figures alone, besieged;
   {
     Report quiet;
     UOPD_TRY(Part(settings, quiet, {}, 2, &alone));
     if (quiet.violations() > 0) report.Violation("alone", "violations without any attack");
   }
-  UOPD_TRY(Part(settings, report,
-                {"long_kernels", "endless_compiles", "unread_pipelines", "silent_connections",
-                 "open_uploads"},
-                5, &besieged));
+  UOPD_TRY(Part(settings, report, attackers, 5, &besieged));
   report.Figure("alone_p50_ms", alone.p50);
   report.Figure("alone_p99_ms", alone.p99);
   report.Figure("besieged_p50_ms", besieged.p50);
@@ -75,7 +74,16 @@ absl::Status Run(const Settings& settings, Report& report) {
   return absl::OkStatus();
 }
 
-const Add kAdd({"siege", "tiny executes alone and beside every kind of attack", Run});
+const Add kAdd({"siege", "tiny executes alone and beside every kind of attack",
+                [](const Settings& settings, Report& report) {
+                  return Run(settings, report,
+                             {"long_kernels", "endless_compiles", "unread_pipelines",
+                              "silent_connections", "open_uploads"});
+                }});
+const Add kAddFloods({"floods", "tiny executes alone and beside floods of HTTP/2 frames",
+                      [](const Settings& settings, Report& report) {
+                        return Run(settings, report, {"http2_floods"});
+                      }});
 
 }  // namespace
 }  // namespace uopd::chaos::siege

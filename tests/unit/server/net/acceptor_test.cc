@@ -10,6 +10,7 @@
 #include <condition_variable>
 
 #include "core/base/mutex.h"
+#include "tests/support/http2/frames.h"
 
 namespace uopd::net {
 namespace {
@@ -19,7 +20,7 @@ constexpr std::chrono::seconds kPatience{30};
 class AcceptorTest : public ::testing::Test {
  protected:
   void Start(AcceptorOptions options) {
-    options.greeting = "HELLO";
+    if (options.greeting.empty()) options.greeting = "HELLO";
     listener_ = *Listener::Listen(*ParseAddress("127.0.0.1:0"));
     acceptor_ = std::make_unique<Acceptor>(*listener_, std::move(options), [this](int, int fd) {
       MutexLock lock(mu_);
@@ -114,6 +115,50 @@ TEST_F(AcceptorTest, OneMoreThanALimitIsClosedUntilAnotherEnds) {
   CloseTaken();
   const UniqueFd next = Connect("HELLO");
   EXPECT_TRUE(AwaitTaken(1));
+}
+
+TEST_F(AcceptorTest, AGuardEndsConnectionsAndTheirPeerGetsFewNewOnes) {
+  using test::http2::Frame;
+  using test::http2::Type;
+  const std::string greeting = test::http2::Greeting();
+  std::vector<std::string> ended, refused;  // the latter is written by the acceptor's thread
+  Mutex mu;
+  Start({.greeting = greeting.substr(0, 24),
+         .on_refused =
+             [&](const char* reason) {
+               MutexLock lock(mu);
+               refused.emplace_back(reason);
+             },
+         .frames = FrameLimits{.header_bytes = 100},
+         .on_ended = [&](const std::string& peer,
+                         const char* reason) { ended.push_back(peer + " " + reason); }});
+  const UniqueFd client = Connect(greeting + Frame(Type::kHeaders, 0, 1, std::string(101, 'x')));
+  ASSERT_TRUE(AwaitTaken(1));
+  {
+    MutexLock lock(mu_);
+    char bytes[200];
+    iovec part{bytes, sizeof bytes};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    EXPECT_EQ(recvmsg(taken_[0].get(), &message, 0), -1);
+    EXPECT_EQ(errno, ECONNRESET);
+  }
+  EXPECT_EQ(ended, std::vector<std::string>{"127.0.0.1 header block"});
+  EXPECT_TRUE(AwaitClosed(client));
+
+  // Two a second are admitted.
+  std::vector<UniqueFd> next;
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  for (bool is_refused = false; !is_refused && std::chrono::steady_clock::now() < deadline;) {
+    next.push_back(Connect(greeting));
+    MutexLock lock(mu);
+    is_refused = !refused.empty();
+  }
+  acceptor_ = nullptr;  // calls no more
+  MutexLock lock(mu);
+  ASSERT_FALSE(refused.empty());
+  EXPECT_EQ(refused[0], "peer sent too much");
 }
 
 }  // namespace

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+#include "server/net/guarded_socket.h"
+
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <memory>
+#include <utility>
+
+#include "core/base/mutex.h"
+
+// A sanitizer's own functions of these names, if the program has a sanitizer.
+extern "C" {
+ssize_t __interceptor_recvmsg(int, msghdr*, int) __attribute__((weak));        // NOLINT
+ssize_t __interceptor_sendmsg(int, const msghdr*, int) __attribute__((weak));  // NOLINT
+int __interceptor_close(int) __attribute__((weak));                            // NOLINT
+}
+
+namespace uopd::net {
+namespace {
+
+class GuardedSocket {
+ public:
+  GuardedSocket(const FrameLimits& limits, GuardEvents events)
+      : events_(std::move(events)), guard_(limits) {}
+
+  // False: the reader gets nothing.
+  bool Receive(const msghdr& message, size_t size) {
+    const auto now = FrameGuard::Clock::now();
+    const char* reason = nullptr;
+    bool first = false;
+    {
+      MutexLock lock(mu_);
+      bytes_.received += size;
+      bytes_.last_received = now;
+      for (size_t i = 0; i < message.msg_iovlen && size > 0 && reason == nullptr; ++i) {
+        const iovec& part = message.msg_iov[i];
+        const size_t filled = std::min(size, part.iov_len);
+        reason = guard_.Receive({static_cast<const uint8_t*>(part.iov_base), filled}, now);
+        size -= filled;
+      }
+      first = reason != nullptr && !std::exchange(refused_, true);
+      if (first) bytes_.ended = true;
+    }
+    if (first && events_.on_refused) events_.on_refused(reason);
+    return reason == nullptr;
+  }
+  void Send() {
+    if (sent_.load(std::memory_order_relaxed)) return;
+    MutexLock lock(mu_);
+    bytes_.sent = true;
+    guard_.OnSent();
+    sent_.store(true, std::memory_order_relaxed);
+  }
+  // A call of the system has failed, or has said that there will be nothing more.
+  void Fail(int error) {
+    if (error == EAGAIN || error == EINTR || error == ENOBUFS) return;
+    MutexLock lock(mu_);
+    bytes_.ended = true;
+  }
+  void Closed() {
+    GuardedBytes bytes;
+    {
+      MutexLock lock(mu_);
+      bytes = bytes_;
+    }
+    if (events_.on_closed) events_.on_closed(bytes);
+  }
+
+ private:
+  const GuardEvents events_;
+  std::atomic<bool> sent_ = false;
+  Mutex mu_;
+  FrameGuard guard_ UOPD_GUARDED_BY(mu_);
+  GuardedBytes bytes_ UOPD_GUARDED_BY(mu_);
+  bool refused_ UOPD_GUARDED_BY(mu_) = false;
+};
+
+// By descriptor. The system gives out the smallest number that is free, so this is as many
+// connections as there may be. Memory that nobody uses costs nothing.
+std::array<std::atomic<GuardedSocket*>, 1 << 20> sockets;
+
+std::atomic<GuardedSocket*>* PlaceOf(int fd) {
+  return fd >= 0 && static_cast<size_t>(fd) < sockets.size() ? &sockets[static_cast<size_t>(fd)]
+                                                             : nullptr;
+}
+
+// Null: not guarded. Whoever uses a descriptor does so before it is closed, so what is returned
+// lives as long as the use.
+GuardedSocket* Find(int fd) {
+  const std::atomic<GuardedSocket*>* place = PlaceOf(fd);
+  return place == nullptr ? nullptr : place->load(std::memory_order_acquire);
+}
+
+}  // namespace
+
+bool GuardSocket(int fd, const FrameLimits& limits, GuardEvents events) {
+  std::atomic<GuardedSocket*>* place = PlaceOf(fd);
+  if (place == nullptr) return false;
+  delete place->exchange(new GuardedSocket(limits, std::move(events)), std::memory_order_acq_rel);
+  return true;
+}
+
+}  // namespace uopd::net
+
+// What gRPC, and everything else in this program, calls.
+extern "C" {
+
+__attribute__((visibility("default"))) ssize_t recvmsg(int fd, msghdr* message, int flags) {
+  const ssize_t size = __interceptor_recvmsg != nullptr ? __interceptor_recvmsg(fd, message, flags)
+                                                        : syscall(SYS_recvmsg, fd, message, flags);
+  uopd::net::GuardedSocket* const guarded = uopd::net::Find(fd);
+  if (guarded == nullptr || (flags & (MSG_PEEK | MSG_ERRQUEUE)) != 0) return size;
+  if (size <= 0) {
+    const int error = errno;
+    guarded->Fail(size == 0 ? 0 : error);
+    errno = error;
+    return size;
+  }
+  if (guarded->Receive(*message, static_cast<size_t>(size))) return size;
+  shutdown(fd, SHUT_RDWR);
+  errno = ECONNRESET;
+  return -1;
+}
+
+__attribute__((visibility("default"))) ssize_t sendmsg(int fd, const msghdr* message, int flags) {
+  uopd::net::GuardedSocket* const guarded = uopd::net::Find(fd);
+  if (guarded != nullptr) guarded->Send();  // before, since the answer may come at once
+  const ssize_t size = __interceptor_sendmsg != nullptr ? __interceptor_sendmsg(fd, message, flags)
+                                                        : syscall(SYS_sendmsg, fd, message, flags);
+  if (guarded != nullptr && size < 0) {
+    const int error = errno;
+    guarded->Fail(error);
+    errno = error;
+  }
+  return size;
+}
+
+__attribute__((visibility("default"))) int close(int fd) {
+  std::unique_ptr<uopd::net::GuardedSocket> guarded;
+  if (uopd::net::Find(fd) != nullptr) {
+    // Taken away before the number can belong to another file.
+    guarded.reset(uopd::net::PlaceOf(fd)->exchange(nullptr, std::memory_order_acq_rel));
+  }
+  const int result = __interceptor_close != nullptr ? __interceptor_close(fd)
+                                                    : static_cast<int>(syscall(SYS_close, fd));
+  if (guarded != nullptr) {
+    const int error = errno;
+    guarded->Closed();
+    guarded = nullptr;
+    errno = error;
+  }
+  return result;
+}
+
+}  // extern "C"

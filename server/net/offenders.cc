@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+#include "server/net/offenders.h"
+
+#include <algorithm>
+
+namespace uopd::net {
+
+void Offenders::Add(const std::string& peer, Clock::time_point now) {
+  MutexLock lock(mu_);
+  // Whoever has many addresses does not fill the memory: only the last kTime is kept.
+  absl::erase_if(all_, [now](const auto& one) { return now - one.second.last > kTime; });
+  const auto [it, is_new] = all_.try_emplace(peer);
+  if (is_new) it->second.filled = now;
+  it->second.last = now;
+}
+
+bool Offenders::Admits(const std::string& peer, Clock::time_point now) {
+  MutexLock lock(mu_);
+  const auto it = all_.find(peer);
+  if (it == all_.end()) return true;
+  Offender& one = it->second;
+  if (now - one.last > kTime) {
+    all_.erase(it);
+    return true;
+  }
+  const std::chrono::duration<double> since = now - one.filled;
+  one.tokens = std::min(kPerSecond, one.tokens + kPerSecond * std::max(0.0, since.count()));
+  one.filled = now;
+  if (one.tokens < 1) return false;
+  one.tokens -= 1;
+  return true;
+}
+
+}  // namespace uopd::net
