@@ -27,18 +27,16 @@ ServiceLimits LimitsOf(const Config& config) {
           .session_bytes = static_cast<uint64_t>(config.limits_session_bytes())};
 }
 
-// As many calls as some clients begin before they have heard of a limit.
-constexpr uint64_t kEarlyStreams = 100;
-
 // The first bytes of every HTTP/2 client.
 constexpr char kPreface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 net::FrameLimits FrameLimitsOf(const Config& config) {
   const auto streams = static_cast<double>(config.limits_connection_streams());
+  const auto resets = static_cast<double>(config.limits_connection_resets_per_s());
   return {.header_bytes = static_cast<uint64_t>(config.limits_header_bytes()),
-          .early_streams = std::max(kEarlyStreams, static_cast<uint64_t>(streams)),
-          .resets_per_s = static_cast<double>(config.limits_connection_resets_per_s()),
-          .resets_burst = streams,  // a client may cancel all that it has
+          .resets_per_s = resets,
+          // A client may cancel all that it has.
+          .resets_burst = std::max(streams, resets / 2),
           .frames_per_s = static_cast<double>(config.limits_connection_frames_per_s())};
 }
 
