@@ -12,7 +12,7 @@
 // they have FD_CLOEXEC.
 //
 // Whether gRPC is bound to these functions is decided by the linker, so the server checks it at its
-// start (server/rpc/guard_check.h).
+// start (server/net/guard_check.h).
 #pragma once
 #include <cstdint>
 #include <functional>

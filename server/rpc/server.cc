@@ -12,7 +12,7 @@
 #include "core/base/telemetry/metrics.h"
 #include "core/base/text.h"
 #include "server/net/address.h"
-#include "server/rpc/guard_check.h"
+#include "server/net/guard_check.h"
 
 namespace uopd::rpc {
 namespace {
@@ -121,7 +121,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(engine::Engine& engine,
   }
   out->server_ = builder.BuildAndStart();
   if (out->server_ == nullptr) return absl::UnavailableError("gRPC server does not start");
-  UOPD_TRY(CheckGuard([to = out->connections_.get()](int fd) { HandOver(*to, -1, fd); }));
+  UOPD_TRY(net::CheckGuard([to = out->connections_.get()](int fd) { HandOver(*to, -1, fd); }));
   out->address_ = ToText(out->listener_->address());
   if (auto* health = out->server_->GetHealthCheckService()) {
     health->SetServingStatus(true);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "server/rpc/guard_check.h"
+#include "server/net/guard_check.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -14,7 +14,7 @@
 #include "core/base/unique_fd.h"
 #include "server/net/guarded_socket.h"
 
-namespace uopd::rpc {
+namespace uopd::net {
 namespace {
 
 constexpr std::chrono::seconds kPatience{10};
@@ -25,7 +25,7 @@ constexpr std::string_view kFirstBytes("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4
 struct Seen {
   Mutex mu;
   std::condition_variable changed;
-  std::optional<net::GuardedBytes> bytes UOPD_GUARDED_BY(mu);  // once the connection is closed
+  std::optional<GuardedBytes> bytes UOPD_GUARDED_BY(mu);  // once the connection is closed
 };
 
 absl::Status NotSeen(std::string_view what) {
@@ -44,11 +44,11 @@ absl::Status CheckGuard(const std::function<void(int fd)>& hand_over) {
   UniqueFd server(pair[0]), client(pair[1]);
   const auto seen = std::make_shared<Seen>();
   const bool guarded =
-      net::GuardSocket(server.get(), {}, {.on_closed = [seen](const net::GuardedBytes& bytes) {
-                         MutexLock lock(seen->mu);
-                         seen->bytes = bytes;
-                         seen->changed.notify_all();
-                       }});
+      GuardSocket(server.get(), {}, {.on_closed = [seen](const GuardedBytes& bytes) {
+                    MutexLock lock(seen->mu);
+                    seen->bytes = bytes;
+                    seen->changed.notify_all();
+                  }});
   if (!guarded || write(client.get(), kFirstBytes.data(), kFirstBytes.size()) !=
                       static_cast<ssize_t>(kFirstBytes.size())) {
     return absl::UnavailableError("no connection for the check of the guard");
@@ -69,4 +69,4 @@ absl::Status CheckGuard(const std::function<void(int fd)>& hand_over) {
   return seen->bytes->sent ? absl::OkStatus() : NotSeen("it did not see what was sent");
 }
 
-}  // namespace uopd::rpc
+}  // namespace uopd::net
