@@ -19,7 +19,8 @@
 // (value_orders.h), since a packed operand pays only if the results are written in its order.
 //
 // Main and prologue together compute what the graph computes, operation by operation: only where
-// and when values are stored differs.
+// and when values are stored differs. Codegen may still choose another order for their sums, so the
+// engine compares the kernels before it uses a divided graph (server/engine/kept/sum_forms.h).
 #pragma once
 #include <optional>
 #include <vector>
