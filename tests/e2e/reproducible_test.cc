@@ -34,7 +34,7 @@ v1::RunRequest Request(const std::string& graph, bool reproducible, uint32_t bea
   return request;
 }
 
-v1::RunResponse Run(Client& client, const v1::RunRequest& request) {
+v1::RunResponse Ask(Client& client, const v1::RunRequest& request) {
   v1::RunResponse response;
   grpc::ClientContext context;
   const grpc::Status status = client.stub().Run(&context, request, &response);
@@ -46,13 +46,13 @@ class ReproducibleTest : public ::testing::Test {
  protected:
   // What a reproducible request gets now. It never waits for tuning, nor uses its results.
   std::string Bits(Client& client) {
-    const v1::RunResponse response = Run(client, Request(graph_, true));
+    const v1::RunResponse response = Ask(client, Request(graph_, true));
     EXPECT_EQ(response.cache().kernels_tuned(), 0u);
     return response.data_size() == 1 ? response.data(0) : "";
   }
   void TuneTo(Client& client) {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(90);
-    while (Run(client, Request(graph_, false)).cache().kernels_tuned() == 0) {
+    while (Ask(client, Request(graph_, false)).cache().kernels_tuned() == 0) {
       ASSERT_LT(std::chrono::steady_clock::now(), limit);
       ASSERT_FALSE(HasFailure());
     }
@@ -81,7 +81,7 @@ TEST_F(ReproducibleTest, WhatIsTunedAndRestartedChangesNoBit) {
     DaemonProcess again(folder_.path(), flags_);  // finds what was tuned
     Client client(again);
     EXPECT_EQ(Bits(client), want);
-    EXPECT_EQ(Run(client, Request(graph_, false)).cache().kernels_tuned(), 1u);
+    EXPECT_EQ(Ask(client, Request(graph_, false)).cache().kernels_tuned(), 1u);
     EXPECT_EQ(Bits(client), want);
   }
   TemporaryFolder other;
