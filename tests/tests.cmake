@@ -192,7 +192,7 @@ if(NOT UOPD_CORE_ONLY AND NOT UOPD_SANITIZE)
   list(APPEND sources ${CMAKE_SOURCE_DIR}/tests/unit/server/worker/job/measure_gpu_test.cc)
   add_executable(uopd_plain_test ${sources} ${amdgpu})
   uopd_test_program(uopd_plain_test)
-  target_link_libraries(uopd_plain_test PRIVATE uopd_test_models uopd_test_support uopd_server_worker uopd_fake_cuda uopd_devices
+  target_link_libraries(uopd_plain_test PRIVATE uopd_test_models uopd_test_support uopd_server_worker uopd_server_net uopd_fake_cuda uopd_devices
                         GTest::gmock GTest::gtest GTest::gtest_main)
   uopd_register_tests(uopd_plain_test plain SHARDS 4 COST 4)
 endif()
