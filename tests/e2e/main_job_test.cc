@@ -58,10 +58,10 @@ double JsonNumber(const std::string& text, const std::string& key) {
   return at == std::string::npos ? NAN : std::atof(text.c_str() + at + key.size() + 3);
 }
 
-// How often a program was compiled once more, with kept values, since the log began. The daemon does
-// this behind the answers, for the program that tests the network.
-int KeptPrograms(const DaemonProcess& daemon) {
-  const std::string log = daemon.Log(), line = "program keeps values";
+// How often the daemon has decided, since the log began, whether a program keeps values. It compiles the
+// program once more for that, behind the answers. There are two: a step of training, and the test.
+int KeptDecisions(const DaemonProcess& daemon) {
+  const std::string log = daemon.Log(), line = "\"program keeps ";
   int n = 0;
   for (size_t at = log.find(line); at != std::string::npos; at = log.find(line, at + 1)) ++n;
   return n;
@@ -70,8 +70,9 @@ int KeptPrograms(const DaemonProcess& daemon) {
 TEST(MainJobTest, TrainsAndAfterAKillCompilesNothing) {
   TemporaryFolder folder;
   const std::string flags = Cat(" train-mnist --json --steps 200 --data ", kDataset);
+  const std::vector<std::string> keeps = {"--limits-session-kept-bytes=1GiB"};
   {
-    DaemonProcess daemon(folder.path());
+    DaemonProcess daemon(folder.path(), keeps);
     ASSERT_TRUE(daemon.running());
     const Output first = RunUopctl("--address " + daemon.listen() + flags);
     ASSERT_EQ(first.code, 0) << first.text;
@@ -79,7 +80,7 @@ TEST(MainJobTest, TrainsAndAfterAKillCompilesNothing) {
     EXPECT_GT(JsonNumber(first.text, "kernels_compiled"), 0);
     EXPECT_LT(JsonNumber(first.text, "bytes_sent_per_step"), 2048);
     EXPECT_EQ(JsonNumber(first.text, "graphs_after_first_step"), 0);
-    EXPECT_TRUE(test::Eventually([&] { return KeptPrograms(daemon) == 1; }));
+    EXPECT_TRUE(test::Eventually([&] { return KeptDecisions(daemon) == 2; }));
     // Rows are written behind the answers, too.
     const double compiled = daemon.Metric("uopd_kernels_compiled_total");
     EXPECT_TRUE(test::Eventually(
@@ -87,12 +88,12 @@ TEST(MainJobTest, TrainsAndAfterAKillCompilesNothing) {
     daemon.Signal(SIGKILL);
     daemon.Wait();
   }
-  DaemonProcess daemon(folder.path());
+  DaemonProcess daemon(folder.path(), keeps);
   ASSERT_TRUE(daemon.running());
   const Output second = RunUopctl("--address " + daemon.listen() + flags);
   ASSERT_EQ(second.code, 0) << second.text;
   EXPECT_EQ(JsonNumber(second.text, "kernels_compiled"), 0) << second.text;
-  EXPECT_TRUE(test::Eventually([&] { return KeptPrograms(daemon) == 2; }));
+  EXPECT_TRUE(test::Eventually([&] { return KeptDecisions(daemon) == 4; }));
   EXPECT_EQ(daemon.Metric("uopd_kernels_compiled_total"), 0);
   EXPECT_GT(daemon.Metric("uopd_cache_requests_total{store=\"kernel\",result=\"hit\"}"), 0);
 }

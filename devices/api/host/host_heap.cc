@@ -114,7 +114,7 @@ HostHeap::HostHeap(const Options& options)
 absl::StatusOr<std::shared_ptr<Buffer>> HostHeap::Allocate(std::shared_ptr<Device> device,
                                                            size_t bytes, MemoryKind kind) {
   UOPD_ASSIGN(MemoryPool::Block block, pool_.Allocate(bytes));
-  if (options_.clear) std::memset(block.data, 0, block.bytes);
+  if (options_.clear && !options_.pattern) std::memset(block.data, 0, block.bytes);
   return std::make_shared<HostBuffer>(std::move(device), bytes, kind, pool_, block);
 }
 

@@ -46,8 +46,9 @@ std::string KindOf(UOp reduce) {
 std::vector<UOp> Reductions(const ir::UOpContext& ctx, UOp sink) {
   std::vector<UOp> out;
   for (UOp u : ir::Toposort(ctx, sink)) {
-    // A maximum is the same in any order.
-    if (u.Is({Op::REDUCE, Op::SCAN}) && u.reduce_op() != Op::MAX) out.push_back(u);
+    // A maximum is the same in any order, and so is what has no rounding.
+    if (u.Is({Op::REDUCE, Op::SCAN}) && u.reduce_op() != Op::MAX && ir::IsFloat(u.dtype()))
+      out.push_back(u);
   }
   return out;
 }

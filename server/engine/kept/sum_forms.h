@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The order in which the kernels of a program add up, so that two programs can be compared.
 //
-// Elementwise operations give the same bits in every kernel. A reduction does not: opts decide the order
+// Elementwise operations give the same bits in every kernel. A reduction of floats does not: opts decide the order
 // of its terms, and whether a product is rounded before it is added (docs/codegen.md). The *form* of a
 // reduction says both: its loops in the order in which they run, and what splits them.
 //

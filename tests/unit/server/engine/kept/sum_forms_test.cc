@@ -80,6 +80,13 @@ TEST_F(SumFormsTest, KindsAreNotMixedUp) {
   EXPECT_THAT(Compare(Sum, "", Sum, ""), IsEmpty());
 }
 
+TEST_F(SumFormsTest, IntegersMayBeAddedInAnyOrder) {
+  const Build integers = [](uopd::test::GraphBuilder& g) {
+    g.Output(g.Sum(g.Input({32, 64}, ir::Dtype::I32), {1}));
+  };
+  EXPECT_THAT(Compare(integers, "", integers, "VECTOR(1, 8)"), IsEmpty());
+}
+
 // Two kernels of one kind: which of them is which cannot be known.
 TEST_F(SumFormsTest, OneKindHasOneForm) {
   const Program two = Of(Sum, {"", "VECTOR(1, 8)"});
