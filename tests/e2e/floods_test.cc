@@ -98,8 +98,15 @@ class HonestClient {
 };
 
 TEST(FloodsTest, CostLittleMemoryAndLeaveOthersServed) {
+  // Lower rates than by default, so that a busy machine sends more too. What is slow by a sanitizer need
+  // not reach them.
+#if defined(UOPD_SANITIZED)
+  constexpr bool kReachesRates = false;
+#else
+  constexpr bool kReachesRates = true;
+#endif
   TemporaryFolder folder;
-  DaemonProcess daemon(folder.path());
+  DaemonProcess daemon(folder.path(), {"--limits-connection-frames-per-s=20000"});
   ASSERT_TRUE(daemon.running());
   ExpectServes(daemon);
   int address = 1;
@@ -107,7 +114,7 @@ TEST(FloodsTest, CostLittleMemoryAndLeaveOthersServed) {
     SCOPED_TRACE(flood.name);
     const auto reason = Reasons().find(flood.name);
     const std::string series =
-        reason == Reasons().end()
+        reason == Reasons().end() || !kReachesRates
             ? ""
             : Cat("uopd_connections_ended_total{reason=\"", reason->second, "\"}");
     const double ended = series.empty() ? 0 : std::max(0.0, daemon.Metric(series));
@@ -127,9 +134,9 @@ TEST(FloodsTest, CostLittleMemoryAndLeaveOthersServed) {
                 flood.name, static_cast<long>(cost), static_cast<unsigned long>(sent.connections),
                 Percentile99(times), times.size());
     EXPECT_GT(sent.bytes, 0U);
-#if !defined(UOPD_SANITIZED)
-    EXPECT_LT(cost, kMostKiB);
-#endif
+    if (kReachesRates) {
+      EXPECT_LT(cost, kMostKiB);
+    }
     if (!series.empty()) {
       EXPECT_GT(daemon.Metric(series), ended) << series;
     }
