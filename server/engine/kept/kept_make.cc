@@ -134,8 +134,9 @@ class Maker : public std::enable_shared_from_this<Maker> {
       if (IsGiven(i)) bytes += slot.bytes * (slot.written ? 3 : 1);
     }
     auto charge = Charge::Take(*in_.quota, bytes, ByteClass::kKept);
-    if (charge.ok()) charge_ = *std::move(charge);
-    return charge.ok();
+    if (!charge.ok()) return false;
+    charge_ = *std::move(charge);
+    return true;
   }
 
   // What belongs to the session and to the daemon goes first: both may end once `done` was called.

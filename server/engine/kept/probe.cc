@@ -48,7 +48,8 @@ std::string ProbeData(ir::Dtype dtype, int64_t bytes, ProbeKind kind, uint64_t s
   std::string out(static_cast<size_t>(bytes), '\0');
   std::mt19937_64 random(seed * std::size(kProbes) + static_cast<uint64_t>(kind));
   const Exponents exponents = ExponentsOf(dtype, kind);
-  const auto steps = static_cast<uint64_t>(exponents.high - exponents.low + 1);
+  const int span = exponents.high - exponents.low + 1;
+  const auto steps = static_cast<uint64_t>(span);
   for (size_t at = 0; at + size <= out.size(); at += size) {
     const uint64_t r = random();
     uint64_t bits = 0;
