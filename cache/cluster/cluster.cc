@@ -303,7 +303,7 @@ Cluster::Sent Cluster::SendOne() {
     if (queue_.empty()) return Sent::kNothing;
     row = queue_.front().row;
     if (given_up_.ok() && options_.steady() > last_puts_)
-      given_up_ = absl::DeadlineExceededError("The daemon ends.");
+      given_up_ = absl::DeadlineExceededError("The daemon ends");
   }
   // At the end one failure is enough: the next row would wait as long, and this daemon's own tiers have it.
   const absl::Status status = given_up_.ok() ? Send(*row) : given_up_;

@@ -41,7 +41,7 @@ absl::Status GuardedServer::Allow(Deadline begin, Deadline deadline) {
     const bool probes = at - timed >= Deadline::duration(kProbePause).count() &&
                         timed_.compare_exchange_strong(timed, at);
     if (!probes)
-      return absl::UnavailableError("The shared tier is too slow, so requests do not wait for it.");
+      return absl::UnavailableError("The shared tier is too slow, so requests do not wait for it");
   }
   if (breaker_.Allow(now_())) return absl::OkStatus();
   return absl::UnavailableError("The shared tier did not answer before; it is asked again later.");
@@ -120,7 +120,7 @@ absl::StatusOr<LeaseResult> GuardedServer::TryLease(const Digest& address, std::
       Run(deadline, true, [&] { return server_->TryLease(address, owner, ttl_us, deadline); });
   // Not a failure of the whole server: other keys may be all right.
   if (lease.ok() && lease->granted() && !IsPlausibleToken(lease->token, now_()))
-    return absl::UnavailableError("The shared tier granted a lease with an impossible token.");
+    return absl::UnavailableError("The shared tier granted a lease with an impossible token");
   return lease;
 }
 

@@ -104,7 +104,7 @@ absl::Status Refill::SendMissingOf(std::span<const EntryInfo> entries, int64_t& 
   UOPD_ASSIGN(const bool all, cluster_.server()->HasAll(addresses, cluster_.SendDeadline()));
   if (all) return absl::OkStatus();
   for (const EntryInfo& entry : entries) {
-    if (stopped()) return absl::CancelledError("The daemon ends.");
+    if (stopped()) return absl::CancelledError("The daemon ends");
     UOPD_ASSIGN(const bool missing, SendMissing(entry));
     if (missing) ++sent, bytes += entry.bytes;
   }
@@ -135,7 +135,7 @@ absl::StatusOr<int64_t> Refill::Pass() {
         return entry.store == kUnprovenStore || entry.store == kTuneStore;
       });
       for (size_t at = 0; at < entries.size(); at += kRowsAtOnce) {
-        if (stopped()) return absl::CancelledError("The daemon ends.");
+        if (stopped()) return absl::CancelledError("The daemon ends");
         const size_t n = std::min(kRowsAtOnce, entries.size() - at);
         UOPD_TRY(SendMissingOf(std::span(entries).subspan(at, n), sent, bytes));
       }

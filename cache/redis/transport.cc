@@ -35,7 +35,7 @@ absl::Status Unavailable(std::string_view what, int error) {
 // A server that sends or takes something all the time never makes anybody wait, so each piece asks for the deadline.
 absl::Status CheckDeadline(Deadline deadline) {
   if (std::chrono::steady_clock::now() < deadline) return absl::OkStatus();
-  return absl::DeadlineExceededError("The server of the shared tier did not answer in time.");
+  return absl::DeadlineExceededError("The server of the shared tier did not answer in time");
 }
 
 // Waits until `fd` is ready for `events`.
