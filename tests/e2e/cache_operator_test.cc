@@ -198,7 +198,7 @@ TEST_F(CacheOperatorE2eTest, ABundleReplacesNothingButFiles) {
   refused("pipe", "is no regular file");
   fs::create_directory(shared / "folder");
   refused("folder", "is a folder");
-  // What was planted beside the file is not used.
+  // Somebody has put a link beside the bundle, under the name that an older uopctl wrote to first. The export does not use it.
   fs::create_symlink(victim, shared / "b.uopb.partial");
   ASSERT_EQ(Ctl(daemon_, Cat("cache export ", (shared / "b.uopb").string())).code, 0);
   EXPECT_TRUE(ReadFile(shared / "b.uopb").starts_with("UOPB"));

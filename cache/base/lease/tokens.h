@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Which tokens of leases can be true. All tiers ask here: files, memory, records and servers that daemons share.
+// Decides which tokens of leases are possible. Every tier asks these functions about each token that it reads: files, memory, records,
+// and the servers that daemons share.
 //
 // Tokens follow the clock (leases.h), so a token that is far in the future is damaged, or a lie. Were it believed, every row that is put
 // under it would keep all later ones out, and no owner would ever get a greater one.

@@ -69,7 +69,7 @@ class UnreadAnswers {
   bool crowded() const { return all_.load(std::memory_order_relaxed) >= OfFlow(); }
   // RESOURCE_EXHAUSTED: the caller leaves too much unread, so a call with an answer must not begin.
   absl::Status Check(const Caller& caller) const UOPD_EXCLUDES(mu_);
-  // The same, and holds the answer.
+  // Holds an answer of this many bytes for the caller. RESOURCE_EXHAUSTED: as Check.
   absl::StatusOr<Held> Hold(const Caller& caller, int64_t bytes) UOPD_EXCLUDES(mu_);
   // Holds the next piece, of at most `*data` bytes of data, and sets how many it may have. Held::bytes() 0: there is no room for
   // a piece now. Try again later; nobody tells when.

@@ -42,9 +42,10 @@ class WatchedAnswer final : public WatchedStream {
 // Deletes itself in OnDone.
 class AnswerReactor final : public grpc::ServerUnaryReactor {
  public:
-  // Of a call that is answered before the thread that received it returns, or a little later.
+  // The reactor of a call that does not wait for others: the thread that received the call answers it, or a thread of the task
+  // pool does soon after.
   explicit AnswerReactor(StreamWatch& watch) : watch_(watch) {}
-  // Of a call that waits. It ends when its client leaves.
+  // The reactor of a call that may wait for others. `cancellation` ends the call when its client leaves.
   AnswerReactor(StreamWatch& watch, std::shared_ptr<engine::Cancellation> cancellation,
                 engine::Charge request)
       : watch_(watch), cancellation_(std::move(cancellation)), request_(std::move(request)) {}

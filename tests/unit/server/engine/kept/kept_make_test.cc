@@ -88,7 +88,7 @@ class KeptMakeTest : public testing::Test {
     return outcome;
   }
   static UOp Product(GraphBuilder& g, UOp x, UOp w) { return g.MatMul(x, w); }
-  // The same sum in two halves.
+  // The product of x and w as two products, each over one half of the terms, that are added.
   static UOp Halves(GraphBuilder& g, UOp x, UOp w) {
     constexpr int64_t kHalf = kProductTerms / 2;
     const auto half = [&](int64_t from) {

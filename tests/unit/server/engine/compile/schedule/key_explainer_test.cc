@@ -146,7 +146,7 @@ TEST_F(KeyExplainerTest, OthersDoNotGetTheNearestEntry) {
   Cache(own);
   EXPECT_TRUE(Explain({"", own}).cached);
   EXPECT_FALSE(Explain({"", own}).search_refused);
-  // The same graph in another environment is found by the search, too.
+  // Only the search finds this graph, because the cache has it for another environment. So a tenant is not told of it.
   Cache(ScaleGraph(8, 2), Environment("NULL:1", 4));
   EXPECT_TRUE(Explain({"", ScaleGraph(8, 2)}).search_refused);
 }
@@ -168,7 +168,7 @@ TEST_F(KeyExplainerTest, EndsWhenItsCallerLeaves) {
   };
   EXPECT_GT(looks_until_done({"", other}), kLeastLooks);
   EXPECT_GT(looks_until_done({}), kLeastLooks);
-  // What was looked at when a caller left is looked at again for the next one.
+  // The search looks again at entries that it had not finished when a caller left.
   request_.cancelled = nullptr;
   EXPECT_EQ(Explain({"", graph}).b, HashBytes(other));
   request_.deadline = RequestContext::Clock::now() - std::chrono::seconds(1);
