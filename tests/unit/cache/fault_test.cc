@@ -357,13 +357,16 @@ TEST_F(FaultTest, FullQueueRefusesInsteadOfGrowing) {
     sqlite::Transaction lock(**db);
     ASSERT_TRUE(lock.Begin().ok());
     int refused = 0;
+    std::vector<bool> kept;
+    // Nothing but puts: looks take so long that the writer gives up a batch and takes the next one.
     for (int i = 0; i < 100; ++i) {
-      absl::Status status = store->Put(KeyOf(i), ValueOf(i), 1);
+      const absl::Status status = store->Put(KeyOf(i), ValueOf(i), 1);
       refused += absl::IsResourceExhausted(status);
-      EXPECT_EQ(store->Get(KeyOf(i)).hit(), status.ok() || i == 0);
+      kept.push_back(status.ok());
     }
-    // While this thread is slow, the writer takes a few more and fails.
-    EXPECT_GE(refused, 50);
+    EXPECT_GE(refused, 80);
+    for (int i = 0; i < 100; ++i)
+      EXPECT_EQ(store->Get(KeyOf(i)).hit(), kept[static_cast<size_t>(i)] || i == 0);
     EXPECT_EQ(store->stats().Snapshot("kernel").put_errors, refused);
   }
   EXPECT_TRUE(store->Flush().ok());
