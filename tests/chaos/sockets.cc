@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/chaos/sockets.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -12,19 +10,12 @@
 #include <cstdlib>
 
 #include "core/base/text.h"
+#include "tests/support/ipv4.h"
 
 namespace uopd::chaos {
 namespace {
 
 constexpr int kConnectLimitMs = 2000;
-
-sockaddr_in Address(const std::string& host, int port) {
-  sockaddr_in out{};
-  out.sin_family = AF_INET;
-  out.sin_port = htons(static_cast<uint16_t>(port));
-  inet_pton(AF_INET, host.c_str(), &out.sin_addr);
-  return out;
-}
 
 bool SendAll(int fd, const char* data, size_t size) {
   while (size > 0) {
@@ -57,11 +48,11 @@ Socket Socket::Connect(const std::string& host_port, const std::string& from) {
   Socket out(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!out.ok()) return {};
   if (!from.empty()) {
-    const sockaddr_in source = Address(from, 0);
+    const sockaddr_in source = test::Ipv4(from, 0);
     if (bind(out.fd_, reinterpret_cast<const sockaddr*>(&source), sizeof source) != 0) return {};
   }
   const sockaddr_in target =
-      Address(host_port.substr(0, colon), std::atoi(host_port.c_str() + colon + 1));
+      test::Ipv4(host_port.substr(0, colon), std::atoi(host_port.c_str() + colon + 1));
   if (connect(out.fd_, reinterpret_cast<const sockaddr*>(&target), sizeof target) != 0) {
     if (errno != EINPROGRESS) return {};
     pollfd wait{out.fd_, POLLOUT, 0};
@@ -91,7 +82,7 @@ Relay::Relay(std::string target, std::string from)
     : target_(std::move(target)),
       from_(std::move(from)),
       listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-  sockaddr_in address = Address("127.0.0.1", 0);
+  sockaddr_in address = test::Ipv4("127.0.0.1", 0);
   socklen_t size = sizeof address;
   if (bind(listener_.fd(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
       listen(listener_.fd(), SOMAXCONN) != 0 ||

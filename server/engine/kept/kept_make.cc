@@ -5,21 +5,10 @@
 #include <utility>
 
 #include "core/base/telemetry/log.h"
-#include "core/codegen/codegen.h"
 #include "server/engine/kept/probe.h"
 
 namespace uopd::engine {
 namespace {
-
-// Some kernel multiplies with matrix instructions, which round and flush denormals by rules of their own.
-bool HasMatrixInstructions(const Program& program) {
-  return std::ranges::any_of(program.steps, [](const Step& step) {
-    return step.kernel != nullptr &&
-           std::ranges::any_of(step.kernel->opts, [](const codegen::Opt& opt) {
-             return opt.kind == codegen::OptKind::kTensorCore;
-           });
-  });
-}
 
 class Maker : public std::enable_shared_from_this<Maker> {
  public:
@@ -37,8 +26,6 @@ class Maker : public std::enable_shared_from_this<Maker> {
     AddValues(arguments);
     Run(in_.prologue, std::move(arguments), {}, [](Maker& self, const ExecuteResult&) {
       if (self.in_.checked) return self.End(KeptMake::Outcome::kSame);
-      if (HasMatrixInstructions(*self.in_.main) && !HasMatrixInstructions(*self.in_.undivided))
-        return self.End(KeptMake::Outcome::kDiffers);
       self.Probe(0);
     });
   }

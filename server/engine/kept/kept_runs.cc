@@ -114,8 +114,8 @@ absl::StatusOr<std::shared_ptr<KeptRuns::Values>> KeptRuns::Allocate(
 }
 
 KeptRuns::Decision KeptRuns::Begin(const Caller& caller, const ProgramKey& key,
-                                   std::shared_ptr<const Program> program, const RunCall& call,
-                                   KeptPrograms& programs) {
+                                   const std::shared_ptr<const Program>& program,
+                                   const RunCall& call, KeptPrograms& programs) {
   // A program of microseconds has nothing to gain.
   if (max_bytes_ == 0 || program->quick) return {};
   if (call.arguments.size() > program->slots.size()) return {};  // an error of the call
@@ -173,7 +173,7 @@ KeptRuns::Decision KeptRuns::Begin(const Caller& caller, const ProgramKey& key,
   if (values == nullptr) {
     KeptMake make;
     make.caller = caller;
-    make.undivided = std::move(program);
+    make.undivided = program;
     make.prologue = divided->prologue->Get();
     make.main = main;
     make.first_slot = divided->first_slot;

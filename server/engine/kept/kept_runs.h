@@ -64,7 +64,7 @@ class KeptRuns : public Reclaimer, public std::enable_shared_from_this<KeptRuns>
 
   // Decides how a call of `program` runs.
   Decision Begin(const Caller& caller, const ProgramKey& key,
-                 std::shared_ptr<const Program> program, const RunCall& call,
+                 const std::shared_ptr<const Program>& program, const RunCall& call,
                  KeptPrograms& programs) UOPD_EXCLUDES(mu_);
   // Frees all kept values that no call uses, and divided programs of devices that are lost. True if
   // there were values.

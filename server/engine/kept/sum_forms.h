@@ -8,7 +8,8 @@
 // Two programs of one tensor graph have the same reductions in different kernels. What both programs know
 // of a reduction is its *kind*: op, dtype, number of terms, and whether it adds up products, squares or
 // other values. If every kind has one form in both programs, the same one, then both add up in the same
-// order. The check refuses some programs that do, and accepts none that do not.
+// order, by the same instructions. The check refuses some programs that do so. It cannot tell apart two
+// axes of one reduction that have the same size: there the probes decide (probe.h).
 #pragma once
 #include <span>
 #include <string>

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Many connections of one flood, by one thread: sockets that do not block, and poll.
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -14,25 +12,18 @@
 #include "core/base/unique_fd.h"
 #include "tests/support/http2/floods.h"
 #include "tests/support/http2/frames.h"
+#include "tests/support/ipv4.h"
 
 namespace uopd::test::http2 {
 namespace {
 
 constexpr int kWaitMs = 20;
 
-sockaddr_in Address(const std::string& host, int port) {
-  sockaddr_in out{};
-  out.sin_family = AF_INET;
-  out.sin_port = htons(static_cast<uint16_t>(port));
-  inet_pton(AF_INET, host.c_str(), &out.sin_addr);
-  return out;
-}
-
 UniqueFd Connect(const std::string& host_port, const std::string& from) {
   const size_t colon = host_port.rfind(':');
-  const sockaddr_in source = Address(from, 0);
+  const sockaddr_in source = Ipv4(from, 0);
   const sockaddr_in target =
-      Address(host_port.substr(0, colon), std::atoi(host_port.c_str() + colon + 1));
+      Ipv4(host_port.substr(0, colon), std::atoi(host_port.c_str() + colon + 1));
   UniqueFd out(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (bind(out.get(), reinterpret_cast<const sockaddr*>(&source), sizeof source) != 0 ||
       connect(out.get(), reinterpret_cast<const sockaddr*>(&target), sizeof target) != 0) {

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <set>
 
+#include "tests/support/tensor_interpreter.h"
+
 namespace uopd::engine {
 namespace {
 
@@ -16,14 +18,8 @@ constexpr Dtype kFloats[] = {Dtype::F64,  Dtype::F32,    Dtype::F16,
                              Dtype::BF16, Dtype::F8E4M3, Dtype::F8E5M2};
 
 std::vector<double> Floats(Dtype dtype, std::string_view bytes) {
-  const auto size = static_cast<size_t>(ir::ByteSize(dtype));
-  std::vector<double> out;
-  for (size_t at = 0; at < bytes.size(); at += size) {
-    uint64_t bits = 0;
-    std::memcpy(&bits, bytes.data() + at, size);
-    out.push_back(ir::DecodeFloat(dtype, bits));
-  }
-  return out;
+  const auto elements = static_cast<int64_t>(bytes.size()) / ir::ByteSize(dtype);
+  return uopd::test::HostArray::FromBytes(dtype, {elements}, bytes).ToDoubles();
 }
 
 TEST(ProbeTest, TheSeedDecides) {
