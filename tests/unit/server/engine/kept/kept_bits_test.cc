@@ -231,7 +231,11 @@ TEST(KeptBitsTest, AreThoseOfTheFirstRun) {
     const std::string first = run();
     const double used = KeptRunsOf("used"), before = KeptRunsOf("refused"), alone = LeftAlone();
     int runs = 1;
-    const auto decided = [&] { return KeptRunsOf("used") > used + 2 || LeftAlone() > alone; };
+    // Weights that are returned are not kept, so such a program runs undivided for ever.
+    const auto decided = [&] {
+      if (returns_weights) return true;
+      return KeptRunsOf("used") > used + 2 || LeftAlone() > alone;
+    };
     const auto limit = std::chrono::steady_clock::now() + std::chrono::minutes(1);
     for (; runs < 12 || (!decided() && std::chrono::steady_clock::now() < limit); ++runs) {
       const std::string again = run();
@@ -257,7 +261,7 @@ TEST(KeptBitsTest, AreThoseOfTheFirstRun) {
 // A divided program has the rules of precision of its own device, whichever the default device is: one
 // that multiplies no small floats, and one that does. Otherwise it would give other bits and be refused.
 TEST(KeptBitsTest, PrecisionIsThatOfTheProgramsDevice) {
-  constexpr int64_t kSide = 96;
+  constexpr int64_t kSide = 97;  // no pairs of small floats, whose sums would have another order
   for (const char* devices : {"NULL,CPU", "INTERP:2,CPU"}) {
     SCOPED_TRACE(devices);
     ir::UOpContext ctx;
