@@ -66,7 +66,8 @@ Acceptor::Acceptor(const Listener& listener, AcceptorOptions options, HandOver h
       options_(std::move(options)),
       hand_over_(std::move(hand_over)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
-      stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      unfinished_(std::make_shared<UnfinishedMessages>(options_.max_unfinished_bytes)) {
   Watch(epoll_.get(), stop_.get(), EPOLLIN);
   for (const UniqueFd& socket : listener_.sockets()) Watch(epoll_.get(), socket.get(), EPOLLIN);
   thread_ = std::thread([this] { Run(); });
@@ -172,11 +173,14 @@ bool Acceptor::Guard(int fd, const std::string& peer) {
     if (ended) ended(peer, reason);
   };
   return GuardSocket(fd, *options_.frames,
-                     {.on_refused = offend, .on_closed = [offend](const GuardedBytes& bytes) {
-                        // The server ends a connection beside words of its peer: they were wrong.
-                        const bool at_once = Clock::now() - bytes.last_received < kAtOnce;
-                        if (!bytes.ended && at_once) offend("refused by the server");
-                      }});
+                     {.on_refused = offend,
+                      .on_closed =
+                          [offend](const GuardedBytes& bytes) {
+                            // The server ends a connection beside words of its peer: they were wrong.
+                            const bool at_once = Clock::now() - bytes.last_received < kAtOnce;
+                            if (!bytes.ended && at_once) offend("refused by the server");
+                          }},
+                     {peer, unfinished_});
 }
 
 void Acceptor::Drop(std::list<Silent>::iterator silent, const char* reason) {

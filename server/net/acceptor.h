@@ -31,6 +31,7 @@
 #include "server/net/freed_memory.h"
 #include "server/net/listener.h"
 #include "server/net/offenders.h"
+#include "server/net/unfinished_messages.h"
 
 namespace uopd::net {
 
@@ -44,6 +45,8 @@ struct AcceptorOptions {
   std::function<void(const char* reason)> on_refused;
   // Every connection gets a guard with these limits. Null: none does.
   std::optional<FrameLimits> frames;
+  // Of messages that are not complete, on all connections with a guard together.
+  uint64_t max_unfinished_bytes = uint64_t{256} << 20;
   // A guard or the server has ended a connection because of what came. Called by the thread that
   // reads or closes the connection.
   std::function<void(const std::string& peer, const char* reason)> on_ended;
@@ -91,6 +94,7 @@ class Acceptor {
   const HandOver hand_over_;
   UniqueFd epoll_, stop_;
   const std::shared_ptr<Offenders> offenders_ = std::make_shared<Offenders>();
+  const std::shared_ptr<UnfinishedMessages> unfinished_;
 
   // Used by the thread only.
   std::list<Silent> silent_;  // oldest first

@@ -45,6 +45,8 @@ class FrameGuard {
   // The server has sent something, which begins with its settings. An acknowledgment that comes
   // before is a lie.
   void OnSent() { sent_ = true; }
+  // Bytes of messages that have begun and are not complete.
+  uint64_t unfinished() const { return messages_.unfinished(); }
 
  private:
   // Holds at most `burst` tokens and gets `rate` more each second.

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cerrno>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "core/base/mutex.h"
@@ -26,16 +27,22 @@ namespace {
 
 class GuardedSocket {
  public:
-  GuardedSocket(const FrameLimits& limits, GuardEvents events)
-      : events_(std::move(events)), guard_(limits) {}
+  GuardedSocket(int fd, const FrameLimits& limits, GuardEvents events, GuardedPeer peer)
+      : events_(std::move(events)), guard_(limits) {
+    if (peer.unfinished == nullptr) return;
+    share_.emplace(std::move(peer.unfinished), std::move(peer.name), [this, fd] {
+      if (Refuse("unfinished messages")) shutdown(fd, SHUT_RDWR);
+    });
+  }
 
   // False: the reader gets nothing.
   bool Receive(const msghdr& message, size_t size) {
     const auto now = FrameGuard::Clock::now();
     const char* reason = nullptr;
-    bool first = false;
+    uint64_t unfinished = 0;
     {
       MutexLock lock(mu_);
+      if (refused_) return false;
       bytes_.received += size;
       bytes_.last_received = now;
       for (size_t i = 0; i < message.msg_iovlen && size > 0 && reason == nullptr; ++i) {
@@ -44,11 +51,11 @@ class GuardedSocket {
         reason = guard_.Receive({static_cast<const uint8_t*>(part.iov_base), filled}, now);
         size -= filled;
       }
-      first = reason != nullptr && !std::exchange(refused_, true);
-      if (first) bytes_.ended = true;
+      unfinished = guard_.unfinished();
     }
-    if (first && events_.on_refused) events_.on_refused(reason);
-    return reason == nullptr;
+    if (reason != nullptr) return Refuse(reason), false;
+    if (share_) share_->Hold(unfinished);  // may end this connection
+    return true;
   }
   void Send() {
     if (sent_.load(std::memory_order_relaxed)) return;
@@ -63,6 +70,8 @@ class GuardedSocket {
     MutexLock lock(mu_);
     bytes_.ended = true;
   }
+  // Before the socket is closed, so that nobody ends another one of the same number.
+  void Leave() { share_.reset(); }
   void Closed() {
     GuardedBytes bytes;
     {
@@ -73,12 +82,24 @@ class GuardedSocket {
   }
 
  private:
+  // False: it was refused before.
+  bool Refuse(const char* reason) {
+    {
+      MutexLock lock(mu_);
+      if (std::exchange(refused_, true)) return false;
+      bytes_.ended = true;
+    }
+    if (events_.on_refused) events_.on_refused(reason);
+    return true;
+  }
+
   const GuardEvents events_;
   std::atomic<bool> sent_ = false;
   Mutex mu_;
   FrameGuard guard_ UOPD_GUARDED_BY(mu_);
   GuardedBytes bytes_ UOPD_GUARDED_BY(mu_);
   bool refused_ UOPD_GUARDED_BY(mu_) = false;
+  std::optional<UnfinishedMessages::Share> share_;  // ends first: it calls Refuse
 };
 
 // By descriptor. The system gives out the smallest number that is free, so this is as many
@@ -99,10 +120,11 @@ GuardedSocket* Find(int fd) {
 
 }  // namespace
 
-bool GuardSocket(int fd, const FrameLimits& limits, GuardEvents events) {
+bool GuardSocket(int fd, const FrameLimits& limits, GuardEvents events, GuardedPeer peer) {
   std::atomic<GuardedSocket*>* place = PlaceOf(fd);
   if (place == nullptr) return false;
-  delete place->exchange(new GuardedSocket(limits, std::move(events)), std::memory_order_acq_rel);
+  auto guarded = std::make_unique<GuardedSocket>(fd, limits, std::move(events), std::move(peer));
+  delete place->exchange(guarded.release(), std::memory_order_acq_rel);
   return true;
 }
 
@@ -146,6 +168,7 @@ __attribute__((visibility("default"))) int close(int fd) {
   if (uopd::net::Find(fd) != nullptr) {
     // Taken away before the number can belong to another file.
     guarded.reset(uopd::net::PlaceOf(fd)->exchange(nullptr, std::memory_order_acq_rel));
+    if (guarded != nullptr) guarded->Leave();
   }
   const int result = __interceptor_close != nullptr ? __interceptor_close(fd)
                                                     : static_cast<int>(syscall(SYS_close, fd));

@@ -16,8 +16,11 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <string>
 
 #include "server/net/frame_guard.h"
+#include "server/net/unfinished_messages.h"
 
 namespace uopd::net {
 
@@ -30,13 +33,20 @@ struct GuardedBytes {
 };
 
 struct GuardEvents {
-  // The guard refuses what came. Called at most once, by the thread that reads.
+  // The guard refuses what came, or all connections together hold too much. Called at most once, by a
+  // thread that reads: this connection or another one.
   std::function<void(const char* reason)> on_refused;
   // Called by the thread that closes the socket, after it is closed.
   std::function<void(const GuardedBytes&)> on_closed;
 };
 
+// What a connection shares with the others. Null: nothing.
+struct GuardedPeer {
+  std::string name;
+  std::shared_ptr<UnfinishedMessages> unfinished;
+};
+
 // From now on until close(fd). Nothing was read from `fd` before. False: the number is too large.
-bool GuardSocket(int fd, const FrameLimits& limits, GuardEvents events);
+bool GuardSocket(int fd, const FrameLimits& limits, GuardEvents events, GuardedPeer peer = {});
 
 }  // namespace uopd::net

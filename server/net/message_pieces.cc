@@ -2,13 +2,15 @@
 #include "server/net/message_pieces.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace uopd::net {
 namespace {
 
 constexpr uint32_t kPrefix = 5;
 constexpr uint64_t kPieces = 64, kPieceBytes = 256;
-// Streams that the server ended within a message stay, unless the client resets them.
+// Streams that the server ended within a message stay, unless the client resets them, as clients do. The
+// bytes of those that are forgotten count for ever: a client could otherwise hide what it has begun.
 constexpr size_t kMostBegun = 1024;
 
 }  // namespace
@@ -18,6 +20,7 @@ bool MessagePieces::BeginFrame(uint32_t stream, bool last) {
   last_ = last;
   const auto begun = begun_.find(stream);
   current_ = begun != begun_.end() ? begun->second : Message{};
+  others_ -= current_.bytes;
   ++current_.pieces;
   return current_.pieces <= kPieces + current_.bytes / kPieceBytes;
 }
@@ -37,7 +40,8 @@ void MessagePieces::Receive(std::span<const uint8_t> bytes) {
 }
 
 void MessagePieces::EndFrame() {
-  if (last_ || current_.prefix == 0) {
+  const Message message = std::exchange(current_, {});
+  if (last_ || message.prefix == 0) {
     if (!begun_.empty()) begun_.erase(stream_);
     return;
   }
@@ -45,7 +49,15 @@ void MessagePieces::EndFrame() {
     begun_.erase(std::min_element(begun_.begin(), begun_.end(),
                                   [](const auto& a, const auto& b) { return a.first < b.first; }));
   }
-  begun_[stream_] = current_;
+  begun_[stream_] = message;
+  others_ += message.bytes;
+}
+
+void MessagePieces::EndStream(uint32_t stream) {
+  const auto begun = begun_.find(stream);
+  if (begun == begun_.end()) return;
+  others_ -= begun->second.bytes;
+  begun_.erase(begun);
 }
 
 }  // namespace uopd::net

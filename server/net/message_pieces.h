@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Counts the DATA frames in which the messages of a connection come.
+// Counts the DATA frames in which the messages of a connection come, and the bytes of those that are not
+// complete.
 //
 // gRPC keeps a message frame by frame until all of it is there, and keeps more about a frame than a
 // small frame contains. A message of 16 MiB in frames of one byte would take a gigabyte. So a message
@@ -20,7 +21,9 @@ class MessagePieces {
   // The next bytes of this frame, cut anywhere.
   void Receive(std::span<const uint8_t> bytes);
   void EndFrame();
-  void EndStream(uint32_t stream) { begun_.erase(stream); }
+  void EndStream(uint32_t stream);
+  // Bytes of messages that are not complete.
+  uint64_t unfinished() const { return others_ + current_.bytes; }
 
  private:
   // A message of gRPC: a byte, four bytes of length, and as many bytes.
@@ -33,7 +36,8 @@ class MessagePieces {
 
   uint32_t stream_ = 0;
   bool last_ = false;
-  Message current_;
+  Message current_;                               // empty between frames
+  uint64_t others_ = 0;                           // bytes of the messages of other streams
   absl::flat_hash_map<uint32_t, Message> begun_;  // by stream: messages that are not complete
 };
 

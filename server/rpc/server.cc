@@ -40,6 +40,13 @@ net::FrameLimits FrameLimitsOf(const Config& config) {
           .frames_per_s = static_cast<double>(config.limits_connection_frames_per_s())};
 }
 
+// Of messages that are not complete, of all connections. More than clients need that send one each.
+uint64_t MaxUnfinishedBytes(const Config& config) {
+  constexpr int64_t kMessages = 8, kShare = 64;
+  return static_cast<uint64_t>(std::max(kMessages * config.limits_max_message_bytes(),
+                                        config.limits_total_bytes() / kShare));
+}
+
 void OnEnded(const std::string& peer, const char* reason) {
   metrics::ConnectionsEnded({reason}).Increment();
   static LogLimiter limiter(10);
@@ -57,6 +64,7 @@ net::AcceptorOptions AcceptorOptionsOf(const Config& config) {
   out.connections = &metrics::Connections();
   out.on_refused = [](const char* reason) { metrics::ConnectionsRefused({reason}).Increment(); };
   out.frames = FrameLimitsOf(config);
+  out.max_unfinished_bytes = MaxUnfinishedBytes(config);
   out.on_ended = OnEnded;
   return out;
 }

@@ -14,6 +14,7 @@
 #include "core/base/text.h"
 #include "tests/e2e/client.h"
 #include "tests/support/http2/frames.h"
+#include "tests/support/http2/half_messages.h"
 
 namespace uopd::e2e {
 namespace {
@@ -145,6 +146,48 @@ TEST(FloodsTest, CostLittleMemoryAndLeaveOthersServed) {
   EXPECT_NE(daemon.Log().find("connection ended because of its HTTP/2 frames"), std::string::npos);
   daemon.Signal(SIGTERM);
   EXPECT_EQ(daemon.Wait(), 0);
+}
+
+// Two clients with 200 messages each that never end, without a token.
+TEST(FloodsTest, MessagesThatNeverEndCostLittleMemory) {
+  constexpr int64_t kMiB = 1 << 20;
+  TemporaryFolder folder;
+  // Of these messages, 8 MiB may be under way together.
+  DaemonProcess daemon(folder.path(),
+                       {"--limits-max-message-bytes=1MiB", "--limits-total-bytes=256MiB"});
+  ASSERT_TRUE(daemon.running());
+  ExpectServes(daemon);
+  const char kEnded[] = "uopd_connections_ended_total{reason=\"unfinished messages\"}";
+  const double ended = std::max(0.0, daemon.Metric(kEnded));
+  ForgetPeak(daemon.pid());
+  const int64_t before = StatusKiB(daemon.pid(), "VmRSS");
+  HonestClient honest(daemon);
+  const auto deadline = Clock::now() + kPatience;
+  std::vector<std::unique_ptr<test::http2::HalfMessages>> clients(2);
+  uint64_t sent = 0;
+  int connections = 0;
+  while (sent < 300 * kMiB && Clock::now() < deadline) {
+    for (size_t i = 0; i < clients.size(); ++i) {
+      auto& client = clients[i];
+      if (client == nullptr || !client->open()) {
+        if (client != nullptr) sent += client->sent();
+        client = std::make_unique<test::http2::HalfMessages>(
+            daemon.listen(), Cat("127.0.5.", ++connections % 200 + 1), 200, kMiB);
+      }
+      client->Go();
+    }
+  }
+  std::vector<double> times = honest.End();
+  const int64_t cost = StatusKiB(daemon.pid(), "VmHWM") - before;
+  std::printf("%ld KiB for %lu MiB of %d connections, p99 of others %.1f ms\n",
+              static_cast<long>(cost), static_cast<unsigned long>(sent / kMiB), connections,
+              Percentile99(times));
+  EXPECT_GE(sent, 300U * kMiB) << "they could not send as much";
+  EXPECT_GT(daemon.Metric(kEnded), ended);
+#if !defined(UOPD_SANITIZED)
+  EXPECT_LT(cost, 2 * kMostKiB);
+#endif
+  ASSERT_NO_FATAL_FAILURE(ExpectServes(daemon));
 }
 
 TEST(FloodsTest, WhatTheyLeaveGoesBackToTheSystem) {

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Many connections of one flood, by one thread: sockets that do not block, and poll.
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <memory>
 #include <utility>
 
@@ -18,20 +16,6 @@ namespace uopd::test::http2 {
 namespace {
 
 constexpr int kWaitMs = 20;
-
-UniqueFd Connect(const std::string& host_port, const std::string& from) {
-  const size_t colon = host_port.rfind(':');
-  const sockaddr_in source = Ipv4(from, 0);
-  const sockaddr_in target =
-      Ipv4(host_port.substr(0, colon), std::atoi(host_port.c_str() + colon + 1));
-  UniqueFd out(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (bind(out.get(), reinterpret_cast<const sockaddr*>(&source), sizeof source) != 0 ||
-      connect(out.get(), reinterpret_cast<const sockaddr*>(&target), sizeof target) != 0) {
-    return UniqueFd();
-  }
-  fcntl(out.get(), F_SETFL, fcntl(out.get(), F_GETFL) | O_NONBLOCK);
-  return out;
-}
 
 class Connection {
  public:
@@ -100,7 +84,7 @@ FloodResult Send(const Flood& flood, const std::string& host_port, const std::st
     for (auto& one : all) {
       if (one != nullptr && !one->open()) ++out.refused, one = nullptr;
       if (one == nullptr) {
-        one = std::make_unique<Connection>(flood, Connect(host_port, from));
+        one = std::make_unique<Connection>(flood, ConnectFrom(from, host_port));
         ++out.connections;
       }
       out.bytes += one->Go();

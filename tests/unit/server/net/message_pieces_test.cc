@@ -66,6 +66,31 @@ TEST(MessagePieces, StreamsCountApart) {
   }
 }
 
+TEST(MessagePieces, UnfinishedBytesAreThoseOfMessagesThatAreNotComplete) {
+  MessagePieces pieces;
+  const std::string message = Message(1000);
+  ASSERT_TRUE(Add(pieces, message.substr(0, 105), 1));
+  EXPECT_EQ(pieces.unfinished(), 100U);
+  ASSERT_TRUE(Add(pieces, message.substr(0, 505), 3));
+  EXPECT_EQ(pieces.unfinished(), 600U);
+  ASSERT_TRUE(Add(pieces, message.substr(105), 1));
+  EXPECT_EQ(pieces.unfinished(), 500U);
+  ASSERT_TRUE(Add(pieces, Message(40), 5));
+  EXPECT_EQ(pieces.unfinished(), 500U);
+  pieces.EndStream(3);
+  EXPECT_EQ(pieces.unfinished(), 0U);
+  ASSERT_TRUE(Add(pieces, message.substr(0, 505), 7));
+  ASSERT_TRUE(Add(pieces, "x", 7, true));
+  EXPECT_EQ(pieces.unfinished(), 0U);
+}
+
+TEST(MessagePieces, WhatIsForgottenStaysCounted) {
+  MessagePieces pieces;
+  const std::string half = Message(1000).substr(0, 505);
+  for (uint32_t i = 0; i < 3'000; ++i) ASSERT_TRUE(Add(pieces, half, 2 * i + 1));
+  EXPECT_EQ(pieces.unfinished(), 3'000U * 500);
+}
+
 TEST(MessagePieces, AStreamThatEndsIsForgotten) {
   MessagePieces pieces;
   const std::string message = Message(1000);
