@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "absl/container/inlined_vector.h"
 #include "core/base/status.h"
 #include "core/ir/graph.h"
 #include "core/ir/verify/spec.h"
@@ -17,19 +18,30 @@ using ir::Op;
 using ir::Scalar;
 using ir::UOp;
 
+// Nodes have numbers, sources first. A value is computed again only if a range that it varies with has changed, or
+// if it depends on memory and a statement has run since.
 class Interpreter {
  public:
   Interpreter(ir::UOpContext& ctx, UOp sink, Memory& memory,
               const std::map<std::string, int64_t>& variables)
       : memory_(memory), variables_(variables) {
     for (UOp u : ir::Toposort(ctx, sink)) {
-      std::vector<uint32_t>& mine = along_[u.id()];
-      if (u.Is(Op::RANGE)) mine.push_back(u.id());
-      for (UOp s : u.srcs()) mine.insert(mine.end(), along_[s.id()].begin(), along_[s.id()].end());
-      std::sort(mine.begin(), mine.end());
-      mine.erase(std::unique(mine.begin(), mine.end()), mine.end());
+      if (u.id() >= numbers_.size()) numbers_.resize(u.id() + 1);
+      numbers_[u.id()] = static_cast<uint32_t>(nodes_.size());
+      Node& mine = nodes_.emplace_back();
+      mine.u = u;
+      mine.reads = u.Is(Op::LOAD);
+      if (u.Is(Op::RANGE)) mine.along.push_back(NumberOf(u));
+      for (UOp s : u.srcs()) {
+        mine.srcs.push_back(NumberOf(s));
+        const Node& from = nodes_[NumberOf(s)];
+        mine.along.insert(mine.along.end(), from.along.begin(), from.along.end());
+        mine.reads |= from.reads;
+      }
+      std::sort(mine.along.begin(), mine.along.end());
+      mine.along.erase(std::unique(mine.along.begin(), mine.along.end()), mine.along.end());
       if (u.Is({Op::REDUCE, Op::STAGE})) {
-        for (UOp r : u.closed()) std::erase(mine, r.id());
+        for (UOp r : u.closed()) std::erase(mine.along, NumberOf(r));
       }
     }
   }
@@ -52,27 +64,45 @@ class Interpreter {
       for (const auto& [value, at] : writes) {
         if (at != nullptr) StoreScalar(value, at);
       }
-      memo_.clear();
-      staged_.clear();
+      ++statements_;
     }
   }
 
  private:
+  struct Node {
+    UOp u;
+    std::vector<uint32_t> srcs;
+    std::vector<uint32_t> along;  // the ranges that it varies with
+    bool reads = false;           // memory, itself or by its sources
+    // Its last value, and what that belongs to: the newest change of a range, and the statement.
+    bool known = false;
+    uint64_t newest = 0, statement = 0;
+    Scalar last;
+    // Of a RANGE: the iteration, and when it last changed.
+    int64_t value = 0;
+    uint64_t stamp = 0;
+    // Of a STAGE, with `newest` and `statement`.
+    std::vector<Scalar> elements;
+  };
+
+  uint32_t NumberOf(UOp u) const { return numbers_[u.id()]; }
+
   template <class Body>
   void Loop(UOp closer, size_t i, const Body& body) {
     if (i == closer.closed().size()) return body();
     const UOp range = closer.closed()[i];
     const int64_t size = Eval(range.src(0)).i;
     // Another loop over the same range may be running around this one: restore its state afterwards.
-    const int64_t value = values_[range.id()];
-    const uint64_t stamp = stamp_[range.id()];
+    Node& node = nodes_[NumberOf(range)];
+    const int64_t value = node.value;
+    const uint64_t stamp = node.stamp;
     for (int64_t v = 0; v < size; ++v) {
-      values_[range.id()] = v;
-      stamp_[range.id()] = ++clock_;
+      node.value = v;
+      node.stamp = ++clock_;
       Loop(closer, i + 1, body);
     }
-    values_[range.id()] = value;
-    stamp_[range.id()] = stamp;
+    node.value = value;
+    node.stamp = stamp;
   }
 
   // Null if the gate is false.
@@ -85,27 +115,37 @@ class Interpreter {
     return bytes.data() + at;
   }
 
-  uint64_t Newest(UOp u) {
+  uint64_t Newest(const Node& node) const {
     uint64_t newest = 0;
-    for (uint32_t r : along_.at(u.id())) newest = std::max(newest, stamp_[r]);
+    for (const uint32_t r : node.along) newest = std::max(newest, nodes_[r].stamp);
     return newest;
   }
-
-  Scalar Eval(UOp u) {
-    const uint64_t newest = Newest(u);
-    auto it = memo_.find(u.id());
-    if (it != memo_.end() && it->second.first == newest) return it->second.second;
-    const Scalar out = Compute(u);
-    memo_[u.id()] = {newest, out};
-    return out;
+  // Whether what the node holds is its value now. If not, the caller gives it a new one.
+  bool IsCurrent(Node& node) {
+    const uint64_t newest = Newest(node);
+    if (node.known && node.newest == newest && (!node.reads || node.statement == statements_))
+      return true;
+    node.newest = newest;
+    node.statement = statements_;
+    return false;
   }
 
-  Scalar Compute(UOp u) {
+  Scalar Eval(UOp u) { return Eval(NumberOf(u)); }
+  Scalar Eval(uint32_t number) {
+    Node& node = nodes_[number];
+    if (IsCurrent(node)) return node.last;
+    node.last = Compute(node);
+    node.known = true;
+    return node.last;
+  }
+
+  Scalar Compute(const Node& node) {
+    const UOp u = node.u;
     switch (u.op()) {
       case Op::CONST:
         return Scalar::Of(u);
       case Op::RANGE:
-        return Scalar::Int(u.dtype(), values_.at(u.id()));
+        return Scalar::Int(u.dtype(), node.value);
       case Op::DEFINE_VAR:
         return Scalar::Int(Dtype::Index, variables_.at(std::string(u.text())));
       case Op::LOAD: {
@@ -119,8 +159,8 @@ class Interpreter {
       case Op::SCAN:
         return Scan(u);
       default: {
-        std::vector<Scalar> operands;
-        for (UOp s : u.srcs()) operands.push_back(Eval(s));
+        absl::InlinedVector<Scalar, 4> operands;
+        for (const uint32_t s : node.srcs) operands.push_back(Eval(s));
         if (u.Is(Op::WMMA)) return ir::EvalWmma(u, operands);
         const auto out = ir::EvalAlu(u.op(), u.dtype(), operands);
         UOPD_CHECK(out.has_value());
@@ -135,9 +175,8 @@ class Interpreter {
     if (index.n_src() == 3 && Eval(index.src(2)).i == 0) return Zero(index.dtype());
     const UOp stage = index.src(0);
     const Scalar at = Eval(index.src(1));
-    const uint64_t newest = Newest(stage);
-    auto it = staged_.find(stage.id());
-    if (it == staged_.end() || it->second.first != newest) {
+    Node& node = nodes_[NumberOf(stage)];
+    if (!IsCurrent(node)) {
       // A correct kernel does not depend on elements that were never stored.
       const Scalar poison = ir::IsFloat(stage.dtype()) ? Scalar::Float(stage.dtype(), std::nan(""))
                                                        : Scalar::Int(stage.dtype(), 85);
@@ -146,9 +185,10 @@ class Interpreter {
         if (Eval(stage.src(2)).i != 0)
           elements.at(static_cast<size_t>(Eval(stage.src(1)).i)) = Eval(stage.src(0));
       });
-      it = staged_.insert_or_assign(stage.id(), std::pair(newest, std::move(elements))).first;
+      node.elements = std::move(elements);
+      node.known = true;
     }
-    return it->second.second.at(static_cast<size_t>(at.i));
+    return node.elements.at(static_cast<size_t>(at.i));
   }
 
   Scalar Reduce(UOp u) {
@@ -169,12 +209,12 @@ class Interpreter {
     const auto ranges = u.scanned();
     const bool wide = ir::IsFloat(u.dtype());
     std::vector<int64_t> key = {u.id()};
-    for (uint32_t r : along_.at(u.id())) {
-      if (std::none_of(ranges.begin(), ranges.end(), [&](UOp s) { return s.id() == r; }))
-        key.push_back(values_.at(r));
+    for (const uint32_t r : nodes_[NumberOf(u)].along) {
+      if (std::none_of(ranges.begin(), ranges.end(), [&](UOp s) { return NumberOf(s) == r; }))
+        key.push_back(nodes_[r].value);
     }
-    const bool first =
-        std::all_of(ranges.begin(), ranges.end(), [&](UOp r) { return values_.at(r.id()) == 0; });
+    const bool first = std::all_of(ranges.begin(), ranges.end(),
+                                   [&](UOp r) { return nodes_[NumberOf(r)].value == 0; });
     Scalar x = Eval(u.src(0));
     if (wide) x = Scalar::Float(Dtype::F64, x.f);
     Scalar acc = ir::ReduceIdentity(u.reduce_op(), wide ? Dtype::F64 : u.dtype());
@@ -187,13 +227,10 @@ class Interpreter {
 
   Memory& memory_;
   const std::map<std::string, int64_t>& variables_;
-  std::map<uint32_t, std::vector<uint32_t>> along_;  // node -> ranges that it varies with
-  std::map<uint32_t, int64_t> values_;
-  std::map<uint32_t, uint64_t> stamp_;  // when a range last changed
-  std::map<uint32_t, std::pair<uint64_t, Scalar>> memo_;
-  std::map<uint32_t, std::pair<uint64_t, std::vector<Scalar>>> staged_;  // by STAGE
-  std::map<std::vector<int64_t>, Scalar> running_;                       // of SCANs: see Scan
-  uint64_t clock_ = 0;
+  std::vector<Node> nodes_;                         // by number; as many as in the constructor
+  std::vector<uint32_t> numbers_;                   // by id
+  std::map<std::vector<int64_t>, Scalar> running_;  // of SCANs: see Scan
+  uint64_t clock_ = 0, statements_ = 0;
 };
 
 }  // namespace
