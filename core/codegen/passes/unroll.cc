@@ -17,12 +17,11 @@ using ir::UOp;
 
 constexpr size_t kMaxNodes = 2'000'000;
 
-// A reduction with fewer copies than this gets one accumulator per unrolled term, so that the
-// additions do not wait for each other. Without a loop the processor computes several results at the
-// same time anyway, and a chain has multiply-adds.
-constexpr size_t kIndependentAccumulators = 8, kIndependentWithoutLoop = 2;
+// A reduction with fewer copies than this gets one accumulator per unrolled term. Without a loop the
+// processor computes several results at the same time anyway, and a chain has multiply-adds.
+constexpr int64_t kIndependentAccumulators = 8, kIndependentWithoutLoop = 2;
 // In blocks, other warps compute while the additions of one wait.
-constexpr size_t kIndependentInBlocks = 2;
+constexpr int64_t kIndependentInBlocks = 2;
 
 bool IsUnrolled(UOp u) {
   return u.Is(Op::RANGE) &&
@@ -38,7 +37,7 @@ struct Copies {
 
 class Unroller {
  public:
-  Unroller(ir::UOpContext& ctx, size_t independent) : ctx_(ctx), independent_(independent) {}
+  Unroller(ir::UOpContext& ctx, const Target& target) : ctx_(ctx), target_(target) {}
 
   absl::StatusOr<UOp> Run(UOp sink) {
     const auto order = ir::Toposort(ctx_, sink);
@@ -169,11 +168,10 @@ class Unroller {
       return ctx_.Make(Op::REDUCE, u.dtype(), out, u.arg(), u.tag());
     };
     // A maximum is the same in any order. One order means one value where several sums use it, as those of ONLINE do.
-    if (independent_ == kIndependentInBlocks && op == Op::MAX && loops.empty())
-      return Tree(op, values);
+    if (target_.blocks && op == Op::MAX && loops.empty()) return Tree(op, values);
     // The accumulators of a group of warps are many registers: its terms are always a chain.
     if (values.size() > 1 && !values[0].Is(Op::GROUP_PRODUCT) &&
-        accumulators < (loops.empty() ? kIndependentWithoutLoop : independent_)) {
+        !JoinsTermsInTurn(static_cast<int64_t>(accumulators), !loops.empty(), target_)) {
       for (UOp& v : values) v = reduce(v);
       return Tree(op, values);
     }
@@ -205,7 +203,7 @@ class Unroller {
   }
 
   ir::UOpContext& ctx_;
-  const size_t independent_;                        // accumulators from which on they are chains
+  const Target& target_;
   absl::flat_hash_map<uint32_t, uint32_t> number_;  // id of an unrolled range -> position in sizes_
   std::vector<int64_t> sizes_;
   absl::flat_hash_map<uint32_t, Copies> copies_;
@@ -215,8 +213,13 @@ class Unroller {
 
 }  // namespace
 
+bool JoinsTermsInTurn(int64_t copies, bool in_loop, const Target& target) {
+  if (!in_loop) return copies >= kIndependentWithoutLoop;
+  return copies >= (target.blocks ? kIndependentInBlocks : kIndependentAccumulators);
+}
+
 absl::StatusOr<UOp> Unroll(ir::UOpContext& ctx, UOp sink, const Target& target) {
-  return Unroller(ctx, target.blocks ? kIndependentInBlocks : kIndependentAccumulators).Run(sink);
+  return Unroller(ctx, target).Run(sink);
 }
 
 }  // namespace uopd::codegen

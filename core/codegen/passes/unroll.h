@@ -17,6 +17,11 @@ namespace uopd::codegen {
 // MULACC (not rounded).
 inline constexpr int64_t kReduceChain = 1;
 
+// How the unrolled terms of a reduction are combined: one after the other, or each with an accumulator of
+// its own so that the additions do not wait for each other. `copies`: of the reduction itself, by
+// unrolled ranges around it. `in_loop`: the reduction has loops or lanes besides its unrolled ranges.
+bool JoinsTermsInTurn(int64_t copies, bool in_loop, const Target& target);
+
 // sink without UPCAST and UNROLL ranges. Equal copies are one node. RESOURCE_EXHAUSTED if the
 // result would have too many nodes.
 absl::StatusOr<ir::UOp> Unroll(ir::UOpContext& ctx, ir::UOp sink, const Target& target);

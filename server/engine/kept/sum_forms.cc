@@ -11,20 +11,26 @@
 #include "core/codegen/opt/apply.h"
 #include "core/codegen/opt/order_loops.h"
 #include "core/codegen/opt/prepare_stages.h"
+#include "core/codegen/opt/sum_forms.h"
 #include "core/ir/graph.h"
 #include "core/ir/io/wire.h"
 
 namespace uopd::engine {
 namespace {
 
-using ir::AxisType;
 using ir::Op;
 using ir::UOp;
 
-using Forms = std::map<std::string, std::set<std::string>>;  // kind of a reduction -> its forms
+using FormSet = std::set<std::string>;
+// The forms of each kind of reduction, by the number of its results.
+using Forms = std::map<std::string, std::map<int64_t, FormSet>>;
 
-std::string SizeOf(UOp range) {
-  return range.src(0).Is(Op::CONST) ? Cat(range.src(0).const_int()) : "n";
+constexpr int64_t kFirstTag = 1 << 20;  // of a reduction, to find it again
+
+std::string Joined(const FormSet& forms, const char* between) {
+  std::string out;
+  for (const std::string& form : forms) Append(out, out.empty() ? "" : between, form);
+  return out;
 }
 
 // The kind of a reduction of the kernel before its opts are applied.
@@ -43,72 +49,69 @@ std::string KindOf(UOp reduce) {
              symbolic ? std::string("n") : Cat(terms), " ", Name(reduce.dtype()), " ", what);
 }
 
-std::vector<UOp> Reductions(const ir::UOpContext& ctx, UOp sink) {
-  std::vector<UOp> out;
-  for (UOp u : ir::Toposort(ctx, sink)) {
-    // A maximum is the same in any order, and so is what has no rounding.
-    if (u.Is({Op::REDUCE, Op::SCAN}) && u.reduce_op() != Op::MAX && ir::IsFloat(u.dtype()))
-      out.push_back(u);
+// How many results the reductions of this kind have, by the loops of the kernel that it depends on.
+int64_t ResultsOf(const ir::UOpContext& ctx, UOp reduce) {
+  int64_t out = 1;
+  for (UOp u : ir::Toposort(ctx, reduce)) {
+    if (u.Is(Op::RANGE) && u.axis_type() == ir::AxisType::LOOP && u.src(0).Is(Op::CONST))
+      out *= u.src(0).const_int();
   }
   return out;
 }
 
-// Whether unrolled terms of the reduction join one accumulator, one after the other. A reduction of few
-// copies, by unrolled loops around it, has accumulators for each term instead (passes/unroll.cc).
-bool JoinInTurn(const ir::UOpContext& ctx, UOp reduce, const Target& target) {
-  int64_t copies = 1;
-  const auto closed = reduce.closed();
-  for (UOp u : ir::Toposort(ctx, reduce)) {
-    const bool copied =
-        u.Is(Op::RANGE) && (u.axis_type() == AxisType::UPCAST || u.axis_type() == AxisType::UNROLL);
-    if (copied && std::ranges::find(closed, u) == closed.end()) copies *= u.src(0).const_int();
-  }
-  return copies >= (target.blocks ? 2 : 8);
-}
-
-// `one_axis`: the kernel's reductions have one loop each before the opts.
-std::string FormOf(const ir::UOpContext& ctx, UOp reduce, bool one_axis, const Target& target) {
+// The sizes of its axes, outermost first. Empty: one of several has no constant size.
+std::vector<int64_t> AxesOf(UOp reduce) {
   std::vector<UOp> ranges(reduce.closed().begin(), reduce.closed().end());
   std::ranges::sort(ranges, {}, [](UOp r) { return r.axis_id(); });
-  const auto is = [](AxisType type) { return [type](UOp r) { return r.axis_type() == type; }; };
-  const auto loops = std::ranges::count_if(ranges, is(AxisType::REDUCE));
-  const bool unrolled = std::ranges::any_of(ranges, is(AxisType::UNROLL));
-  const bool in_turn = !unrolled || JoinInTurn(ctx, reduce, target);
-  // A loop whose steps add several terms in turn is as good as one that adds them one by one.
-  const bool plain = one_axis && loops == 1 && in_turn;
-  std::string out = plain ? "in turn" : in_turn ? "" : "apart";
+  std::vector<int64_t> out;
   for (UOp r : ranges) {
-    if (plain && (r.axis_type() == AxisType::REDUCE || r.axis_type() == AxisType::UNROLL)) continue;
-    Append(out, " ", ir::Name(r.axis_type()), SizeOf(r));
+    if (!r.src(0).Is(Op::CONST) && ranges.size() > 1) return {};
+    out.push_back(r.src(0).Is(Op::CONST) ? r.src(0).const_int() : 0);
   }
   return out;
 }
 
-// All reductions of a kernel get the forms of all: opts may change their order in the graph.
+// The kernel with a tag on each reduction, which opts leave on what becomes of it.
+UOp WithTags(ir::UOpContext& ctx, UOp sink) {
+  absl::flat_hash_map<uint32_t, UOp> done;
+  int64_t next = kFirstTag;
+  const std::vector<UOp> sums = codegen::FloatSums(ctx, sink);
+  std::vector<UOp> srcs;
+  for (UOp u : ir::Toposort(ctx, sink)) {
+    srcs.clear();
+    for (UOp s : u.srcs()) srcs.push_back(done.at(s.id()));
+    const bool tagged = std::ranges::find(sums, u) != sums.end();
+    done[u.id()] = ctx.Make(u.op(), u.dtype(), srcs, u.arg(), tagged ? next++ : u.tag());
+  }
+  return done.at(sink.id());
+}
+
+// Opts may change the order of the reductions in the graph, and make several of one.
 absl::Status AddForms(const Kernel& kernel, Forms& out) {
   ir::UOpContext ctx;
   UOPD_ASSIGN(UOp sink, ir::Decode(ctx, kernel.graph, ir::Level::kKernel));
-  sink = codegen::PrepareStages(ctx, sink);
-  const std::vector<UOp> before = Reductions(ctx, sink);
+  sink = WithTags(ctx, codegen::PrepareStages(ctx, sink));
+  const std::vector<UOp> before = codegen::FloatSums(ctx, sink);
   if (before.empty()) return absl::OkStatus();
   const Target& target = kernel.device->device().target();
   UOPD_ASSIGN(UOp applied, codegen::ApplyOpts(ctx, sink, target, kernel.opts));
   applied = codegen::OrderReductions(ctx, applied);
-  const bool one_axis =
-      std::ranges::all_of(before, [](UOp reduce) { return reduce.closed().size() == 1; });
-  std::vector<std::string> forms;
-  for (UOp reduce : Reductions(ctx, applied))
-    forms.push_back(FormOf(ctx, reduce, one_axis, target));
+  std::string also;  // of all sums
   for (const codegen::Opt& opt : kernel.opts) {
     using enum codegen::OptKind;
     if (opt.kind == kTensorCore || opt.kind == kOnline || opt.kind == kBlock)
-      forms.push_back(codegen::Text(opt));
+      Append(also, ", ", codegen::Text(opt));
   }
-  std::ranges::sort(forms);
-  forms.erase(std::ranges::unique(forms).begin(), forms.end());
-  std::string all;
-  for (const std::string& form : forms) Append(all, all.empty() ? "" : ", ", form);
-  for (UOp reduce : before) out[KindOf(reduce)].insert(all);
+  const codegen::SumForms made(ctx, applied, target);
+  for (UOp reduce : before) {
+    std::set<std::string> forms;
+    for (UOp sum : made.sums()) {
+      // A sum without a tag may come from any of them.
+      if (sum.tag() == reduce.tag() || sum.tag() < kFirstTag)
+        forms.insert(made.Of(sum, AxesOf(reduce)));
+    }
+    out[KindOf(reduce)][ResultsOf(ctx, reduce)].insert(Joined(forms, " and ") + also);
+  }
   return absl::OkStatus();
 }
 
@@ -121,10 +124,18 @@ absl::Status AddForms(const Program& program, Forms& out) {
   return absl::OkStatus();
 }
 
-std::string Joined(const std::set<std::string>& forms) {
-  std::string out;
-  for (const std::string& form : forms) Append(out, out.empty() ? "(" : "; ", form);
-  return out + ")";
+// Of all numbers of results.
+FormSet All(const std::map<int64_t, FormSet>& forms) {
+  FormSet out;
+  for (const auto& [results, some] : forms) out.insert(some.begin(), some.end());
+  return out;
+}
+
+// Whether both have one form, the same one: for all numbers of results, or for each of them.
+bool Agree(const std::map<int64_t, FormSet>& a, const std::map<int64_t, FormSet>& b) {
+  const FormSet all = All(a);
+  if (all.size() == 1 && all == All(b)) return true;
+  return a == b && std::ranges::all_of(a, [](const auto& of) { return of.second.size() == 1; });
 }
 
 }  // namespace
@@ -134,15 +145,20 @@ std::string DifferentSums(const Program& one, std::span<const Program* const> pa
   absl::Status status = AddForms(one, mine);
   for (const Program* part : parts) status.Update(AddForms(*part, theirs));
   if (!status.ok()) return StatusText(status);
-  for (const auto* forms : {&mine, &theirs}) {
-    for (const auto& [kind, found] : *forms) {
-      const auto a = mine.find(kind), b = theirs.find(kind);
-      if (a == mine.end() || b == theirs.end()) return Cat(kind, " is in one of them only");
-      if (a->second != b->second || found.size() > 1)
-        return Cat(kind, " has the forms ", Joined(a->second), " and ", Joined(b->second));
+  std::string out;
+  for (const auto& [kind, found] : mine) {
+    const auto other = theirs.find(kind);
+    if (other == theirs.end()) {
+      Append(out, out.empty() ? "" : "; ", kind, " is in one of them only");
+    } else if (!Agree(found, other->second)) {
+      Append(out, out.empty() ? "" : "; ", kind, " has the forms (", Joined(All(found), "; "),
+             ") and (", Joined(All(other->second), "; "), ")");
     }
   }
-  return "";
+  for (const auto& [kind, found] : theirs) {
+    if (!mine.contains(kind)) Append(out, out.empty() ? "" : "; ", kind, " is in one of them only");
+  }
+  return out;
 }
 
 }  // namespace uopd::engine

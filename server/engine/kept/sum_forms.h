@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT
 // The order in which the kernels of a program add up, so that two programs can be compared.
 //
-// Elementwise operations give the same bits in every kernel. A reduction of floats does not: opts decide the order
-// of its terms, and whether a product is rounded before it is added (docs/codegen.md). The *form* of a
-// reduction says both: its loops in the order in which they run, and what splits them.
+// The *form* of a reduction of floats says in which order it adds up (core/codegen/opt/sum_forms.h).
 //
 // Two programs of one tensor graph have the same reductions in different kernels. What both programs know
 // of a reduction is its *kind*: op, dtype, number of terms, and whether it adds up products, squares or
 // other values. If every kind has one form in both programs, the same one, then both add up in the same
-// order, by the same instructions. The check refuses some programs that do so. It cannot tell apart two
-// axes of one reduction that have the same size: there the probes decide (probe.h).
+// order, by the same instructions. A kind with several forms is told apart by the number of results. The
+// check refuses some programs that do so. It cannot tell apart two axes of one reduction that have the
+// same size: there the probes decide (probe.h).
 #pragma once
 #include <span>
 #include <string>

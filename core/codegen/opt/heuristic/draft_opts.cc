@@ -2,8 +2,12 @@
 #include "core/codegen/opt/heuristic/draft_opts.h"
 
 #include <algorithm>
+#include <optional>
 
+#include "core/codegen/opt/apply.h"
 #include "core/codegen/opt/opt_plan.h"
+#include "core/codegen/opt/order_loops.h"
+#include "core/codegen/opt/sum_forms.h"
 #include "core/ir/graph.h"
 
 namespace uopd::codegen {
@@ -13,15 +17,15 @@ using ir::UOp;
 using ir::UOpContext;
 
 // The most copies of a draft's tile. Each copy has an accumulator; fewer of them do not hide the
-// latency of the additions.
-constexpr int64_t kDraftCopies = 4;
+// latency of the additions. The larger one is for sums that would have another order (passes/unroll.cc).
+constexpr int64_t kDraftCopies = 4, kChainedCopies = 8;
 
-// Replaces the amounts by divisors of them whose product is the largest one up to kDraftCopies.
+// Replaces the amounts by divisors of them whose product is the largest one up to `most`.
 // Divisors, because what divides an axis needs no padding.
 class SmallTile {
  public:
-  explicit SmallTile(std::span<const int64_t> amounts)
-      : amounts_(amounts), now_(amounts.size(), 1), best_(now_) {}
+  SmallTile(std::span<const int64_t> amounts, int64_t most)
+      : amounts_(amounts), most_(most), now_(amounts.size(), 1), best_(now_) {}
 
   std::vector<int64_t> Choose() {
     Try(0, 1);
@@ -34,7 +38,7 @@ class SmallTile {
       if (copies > best_copies_) best_copies_ = copies, best_ = now_;
       return;
     }
-    for (int64_t n = 1; n <= amounts_[i] && copies * n <= kDraftCopies; ++n) {
+    for (int64_t n = 1; n <= amounts_[i] && copies * n <= most_; ++n) {
       if (amounts_[i] % n != 0) continue;
       now_[i] = n;
       Try(i + 1, copies * n);
@@ -43,6 +47,7 @@ class SmallTile {
   }
 
   const std::span<const int64_t> amounts_;
+  const int64_t most_;
   std::vector<int64_t> now_, best_;
   int64_t best_copies_ = 1;
 };
@@ -76,6 +81,29 @@ bool IsGated(UOpContext& ctx, UOp sink, std::span<const Opt> opts) {
   return false;
 }
 
+// The order in which the sums add up.
+std::vector<std::string> SumsOf(UOpContext& ctx, UOp sink, const Target& target,
+                                std::span<const Opt> opts) {
+  const auto applied = ApplyOpts(ctx, sink, target, opts);
+  UOPD_CHECK(applied.ok());
+  return SumForms(ctx, OrderReductions(ctx, *applied), target).All();
+}
+
+// The opts with these amounts of the UPCASTs, without prefetches. Nullopt: they do not apply.
+std::optional<std::vector<Opt>> WithTile(UOpContext& ctx, UOp sink, const Target& target,
+                                         std::span<const Opt> opts,
+                                         std::span<const int64_t> amounts) {
+  OptPlan plan(ctx, sink, target);
+  size_t upcast = 0;
+  for (Opt opt : opts) {
+    if (opt.kind == OptKind::kPrefetch) continue;
+    if (opt.kind == OptKind::kUpcast) opt.amount = amounts[upcast++];
+    if (opt.kind == OptKind::kUpcast && opt.amount == 1) continue;
+    if (!plan.Add(opt).ok()) return std::nullopt;
+  }
+  return plan.opts();
+}
+
 }  // namespace
 
 std::vector<Opt> DraftOpts(ir::UOpContext& ctx, ir::UOp sink, const Target& target,
@@ -102,16 +130,13 @@ std::vector<Opt> DraftOpts(ir::UOpContext& ctx, ir::UOp sink, const Target& targ
     copies *= opt.amount;
   }
   if (copies <= kDraftCopies || IsGated(ctx, sink, given)) return given;
-  const std::vector<int64_t> small = SmallTile(amounts).Choose();
-  OptPlan plan(ctx, sink, target);
-  size_t upcast = 0;
-  for (Opt opt : given) {
-    if (opt.kind == OptKind::kPrefetch) continue;
-    if (opt.kind == OptKind::kUpcast) opt.amount = small[upcast++];
-    if (opt.kind == OptKind::kUpcast && opt.amount == 1) continue;
-    if (!plan.Add(opt).ok()) return given;
+  const auto sums = SumsOf(ctx, sink, target, given);
+  for (const int64_t most : {kDraftCopies, kChainedCopies}) {
+    if (copies <= most) break;
+    auto out = WithTile(ctx, sink, target, given, SmallTile(amounts, most).Choose());
+    if (out && SumsOf(ctx, sink, target, *out) == sums) return *std::move(out);
   }
-  return plan.opts();
+  return given;
 }
 
 }  // namespace uopd::codegen

@@ -6,9 +6,11 @@
 #include <cmath>
 #include <cstdlib>
 #include <functional>
+#include <random>
 
 #include "core/base/text.h"
 #include "core/codegen/codegen.h"
+#include "core/codegen/opt/parse_opts.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
 #include "core/ir/io/print.h"
@@ -35,15 +37,27 @@ class ScheduleRun : public ::testing::Test {
     UOPD_TRY(RunTier(ctx, sink, /*draft=*/false, memory, variables));
     UOPD_TRY(RunTier(ctx, sink, /*draft=*/true, by_draft, variables));
     if (by_draft == memory) return absl::OkStatus();
-    return absl::InternalError(Cat("the draft computes something else: ", ir::Print(ctx, sink)));
+    std::string opts;
+    for (const bool draft : {false, true}) {
+      UOPD_ASSIGN(const codegen::LoweredKernel k,
+                  codegen::Lower(ctx, sink, TargetOf(), {.draft = draft}));
+      for (const codegen::Opt& opt : k.applied) Append(opts, " ", codegen::Text(opt));
+      Append(opts, draft ? "\n" : " and");
+    }
+    return absl::InternalError(
+        Cat("the draft computes something else:", opts, ir::Print(ctx, sink)));
+  }
+  Target TargetOf() const {
+    Target out;
+    if (own_target_) out = device_->target();
+    out.threads = 3;
+    out.shared_bytes = device_->target().shared_bytes;
+    return out;
   }
   absl::Status RunTier(ir::UOpContext& ctx, ir::UOp sink, bool draft, tests::Memory& memory,
                        const test::Variables& variables) {
-    Target target;
-    target.threads = 3;
-    target.shared_bytes = device_->target().shared_bytes;
     UOPD_ASSIGN(const codegen::LoweredKernel k,
-                codegen::Lower(ctx, sink, target, {.draft = draft}));
+                codegen::Lower(ctx, sink, TargetOf(), {.draft = draft}));
     UOPD_ASSIGN(const std::string text, render::RenderLlvmIr(ctx, k.linear, k.name, k.variables));
     return Launch(k, text, draft, memory, variables);
   }
@@ -117,6 +131,7 @@ class ScheduleRun : public ::testing::Test {
   // A loaded kernel takes several entries of the process's table of mappings (vm.max_map_count).
   static constexpr size_t kMostLoaded = 4096;
 
+  bool own_target_ = false;  // kernels for this processor, and not for any
   std::shared_ptr<devices::cpu::CpuDevice> device_ =
       devices::cpu::CpuDevice::Open({.threads = 3}).value();
   std::unique_ptr<devices::Stream> stream_ = device_->NewStream().value();
@@ -250,6 +265,75 @@ TEST_F(ScheduleRun, LongGraphs) {
     const auto got = Run(*schedule, slots);
     ASSERT_TRUE(got.ok()) << StatusText(got.status());
     ExpectNear(*got, *want, 2e-3);
+  }
+}
+
+// Sums of values that are rounded, of random sizes that have every kind of tile: draft and optimised
+// kernel must have the same bits. RunKernel compares them.
+TEST_F(ScheduleRun, DraftsOfSumsHaveTheSameBits) {
+  const auto graphs = static_cast<int>(test::CasesFromEnvironment("UOPD_FUZZ_DRAFT_SUMS", 24)),
+             start = static_cast<int>(test::FromEnvironment("UOPD_FUZZ_SEED", 0));
+  for (int seed = start; seed < start + graphs; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    std::mt19937_64 random(static_cast<uint64_t>(seed));
+    const auto up_to = [&](int64_t n) {
+      return 1 + static_cast<int64_t>(random() % static_cast<uint64_t>(n));
+    };
+    own_target_ = up_to(2) == 1;
+    schedule::Options options;
+    options.limits = schedule::KernelLimits::Of(TargetOf());
+    constexpr DtypeNumber kRounded[] = {DtypeNumber::BF16, DtypeNumber::F16, DtypeNumber::TF32};
+    if (up_to(3) == 1) options.allowed_products = {kRounded[up_to(3) - 1]};
+    constexpr ir::Dtype kDtypes[] = {ir::Dtype::F32, ir::Dtype::F64, ir::Dtype::BF16,
+                                     ir::Dtype::F16, ir::Dtype::F32, ir::Dtype::F32};
+    const ir::Dtype dtype = kDtypes[up_to(6) - 1];
+    ir::UOpContext ctx;
+    test::GraphBuilder g(ctx);
+    const auto input = [&](const ir::Dims& dims) { return g.Input(dims, dtype); };
+    const int64_t n = up_to(70), m = up_to(70), k = up_to(150), side = 3 + up_to(16),
+                  window = std::min<int64_t>(side, 2 * up_to(3) - 1);
+    switch (seed % 8) {
+      case 0:
+        g.Output(g.MatMul(input({m, k}), input({k, n})));
+        break;
+      case 1:
+        g.Output(g.MatMul(input({m, k}), g.Transpose(input({n, k}))));
+        break;
+      case 2:
+        g.Output(g.LayerNorm(g.MatMul(g.Transpose(input({k, m})), input({k, n}))));
+        break;
+      case 3:
+        g.Output(g.Conv2d(input({up_to(2), k, side, side}), input({n, k, 1, 1}), 0));
+        break;
+      case 4: {
+        const int64_t channels = up_to(40);
+        g.Output(g.Relu(g.Conv2d(input({up_to(2), channels, side, side}),
+                                 input({n, channels, window, window}), window / 2)));
+        break;
+      }
+      case 5:
+        g.Output(g.DepthwiseConv2d(input({up_to(2), n, side, side}), input({n, 1, window, window}),
+                                   up_to(2) - 1));
+        break;
+      case 6:
+        g.Output(g.Attention(input({up_to(3), m, n}), input({1, k, n}), input({1, k, n})));
+        break;
+      default: {
+        // Several reduced axes.
+        const ir::UOp x = input({m, up_to(12), k, up_to(9)});
+        g.Output(g.Sum(x, seed % 2 == 0 ? ir::Dims{1, 2} : ir::Dims{1, 3}));
+        g.Output(g.Softmax(x));
+      }
+    }
+    const auto schedule = schedule::MakeSchedule(ctx, g.Finish(), options);
+    ASSERT_TRUE(schedule.ok()) << StatusText(schedule.status());
+    std::vector<HostArray> slots = SlotsOf(*schedule);
+    std::normal_distribution<double> normal;
+    for (HostArray& slot : slots) {
+      for (ir::Scalar& v : slot.values) v = ir::Scalar::Float(slot.dtype, normal(random));
+    }
+    const auto got = Run(*schedule, slots);
+    ASSERT_TRUE(got.ok()) << StatusText(got.status());
   }
 }
 
