@@ -34,6 +34,7 @@ bool FollowsAxes(std::span<const UOp> loops, std::span<const UOp> terms,
   for (UOp r : loops) sizes.push_back(r.src(0).Is(Op::CONST) ? r.src(0).const_int() : 0);
   if (terms.size() > 1) return false;
   if (!terms.empty()) {
+    if (terms[0].axis_id() < loops.back().axis_id()) return false;  // of an outer axis
     const int64_t step = terms[0].src(0).const_int();
     if (sizes.size() < axes.size()) {
       sizes.push_back(step);
@@ -96,10 +97,14 @@ std::string SumForms::Of(UOp sum, std::span<const int64_t> axes) const {
   const bool in_turn = !unrolled || JoinsTermsInTurn(copies_.at(sum.id()), in_loop, target_);
   if (in_turn && std::ranges::all_of(terms, IsUnrolled) && FollowsAxes(loops, terms, axes))
     return "in turn";
+  // The parts of an axis have ids one after the other. So they say which axis they are a part of, but for what
+  // OrderReductions has moved.
+  std::vector<UOp> all(loops);
+  all.insert(all.end(), terms.begin(), terms.end());
+  std::ranges::sort(all, {}, [](UOp r) { return r.axis_id(); });
   std::string out = in_turn ? "in turn over" : "apart over";
-  for (const auto* ranges : {&loops, &terms}) {
-    for (UOp r : *ranges) Append(out, " ", ir::Name(r.axis_type()), SizeOf(r));
-  }
+  for (UOp r : all) Append(out, " ", ir::Name(r.axis_type()), SizeOf(r));
+  for (const int64_t size : axes) Append(out, &size == axes.data() ? " of " : "x", size);
   return out;
 }
 

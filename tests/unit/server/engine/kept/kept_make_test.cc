@@ -18,7 +18,7 @@ using ir::UOp;
 using uopd::test::GraphBuilder;
 
 constexpr int64_t kProductRows = 8, kProductTerms = 64, kProductColumns = 32;
-enum : size_t { kX, kW, kY, kKeptW, kSlots };
+enum : size_t { kMadeX, kMadeW, kMadeY, kMadeKeptW, kMadeSlots };
 
 devices::RegistryOptions CpuOptions() {
   devices::RegistryOptions options = TestDevices();
@@ -40,16 +40,16 @@ class KeptMakeTest : public testing::Test {
       return ir::Param(ctx, static_cast<int64_t>(slot), ir::Dtype::F32,
                        ir::ShapeArg(ctx, ir::Dims{rows, columns}));
     };
-    const UOp y = build(g, param(kX, kProductRows, kProductTerms),
+    const UOp y = build(g, param(kMadeX, kProductRows, kProductTerms),
                         param(w_slot, kProductTerms, kProductColumns));
-    const UOp store = ir::Store(ctx, param(kY, kProductRows, kProductColumns), y);
+    const UOp store = ir::Store(ctx, param(kMadeY, kProductRows, kProductColumns), y);
     return Compile(ir::Encode(ctx, ir::Sink(ctx, std::span(&store, 1))));
   }
   std::shared_ptr<const Program> Prologue() {
     ir::UOpContext ctx;
     const UOp shape = ir::ShapeArg(ctx, ir::Dims{kProductTerms, kProductColumns});
-    const UOp store = ir::Store(ctx, ir::Param(ctx, kKeptW, ir::Dtype::F32, shape),
-                                ir::Param(ctx, kW, ir::Dtype::F32, shape));
+    const UOp store = ir::Store(ctx, ir::Param(ctx, kMadeKeptW, ir::Dtype::F32, shape),
+                                ir::Param(ctx, kMadeW, ir::Dtype::F32, shape));
     return Compile(ir::Encode(ctx, ir::Sink(ctx, std::span(&store, 1))));
   }
   std::shared_ptr<const Program> Compile(const std::string& graph) {
@@ -70,10 +70,10 @@ class KeptMakeTest : public testing::Test {
   }
   KeptMake::Outcome Make(const Build& undivided, const Build& main, bool checked = false) {
     KeptMake make;
-    make.undivided = Compile(kW, undivided);
+    make.undivided = Compile(kMadeW, undivided);
     make.prologue = Prologue();
-    make.main = Compile(kKeptW, main);
-    make.first_slot = kKeptW;
+    make.main = Compile(kMadeKeptW, main);
+    make.first_slot = kMadeKeptW;
     make.stable = {nullptr, Memory()};
     kept_ = Memory();
     std::memset(kept_->host_data(), 0, kept_->size());
