@@ -56,6 +56,17 @@ std::vector<UOp> FloatSums(const ir::UOpContext& ctx, UOp sink) {
   return out;
 }
 
+std::vector<int64_t> AxesOfSum(UOp sum) {
+  std::vector<UOp> ranges(sum.closed().begin(), sum.closed().end());
+  std::ranges::sort(ranges, {}, [](UOp r) { return r.axis_id(); });
+  std::vector<int64_t> out;
+  for (UOp r : ranges) {
+    if (!r.src(0).Is(Op::CONST) && ranges.size() > 1) return {};
+    out.push_back(r.src(0).Is(Op::CONST) ? r.src(0).const_int() : 0);
+  }
+  return out;
+}
+
 SumForms::SumForms(const ir::UOpContext& ctx, UOp sink, const Target& target)
     : target_(target), sums_(FloatSums(ctx, sink)) {
   if (!sums_.empty()) CountCopies(ctx, sink);
@@ -105,13 +116,6 @@ std::string SumForms::Of(UOp sum, std::span<const int64_t> axes) const {
   std::string out = in_turn ? "in turn over" : "apart over";
   for (UOp r : all) Append(out, " ", ir::Name(r.axis_type()), SizeOf(r));
   for (const int64_t size : axes) Append(out, &size == axes.data() ? " of " : "x", size);
-  return out;
-}
-
-std::vector<std::string> SumForms::All() const {
-  std::vector<std::string> out;
-  for (UOp sum : sums_) out.push_back(Of(sum, {}));
-  std::ranges::sort(out);
   return out;
 }
 

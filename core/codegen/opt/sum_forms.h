@@ -21,17 +21,18 @@ namespace uopd::codegen {
 // same in any order.
 std::vector<ir::UOp> FloatSums(const ir::UOpContext& ctx, ir::UOp sink);
 
+// The sizes of the axes of a sum of a kernel without opts, outermost first. Empty: one of several has no
+// constant size.
+std::vector<int64_t> AxesOfSum(ir::UOp sum);
+
 class SumForms {
  public:
   // `sink`: of ApplyOpts, and of OrderReductions if that is to count. Everything outlives this object.
   SumForms(const ir::UOpContext& ctx, ir::UOp sink, const Target& target);
   const std::vector<ir::UOp>& sums() const { return sums_; }
-  // The form of one of the sums. `axes`: the sizes of its axes before the opts, outermost first; empty
-  // if one has no constant size. A sum that adds its terms one after the other in the order of these
+  // The form of one of the sums. `axes`: AxesOfSum before the opts. A sum that adds its terms one after the other in the order of these
   // axes is "in turn", whatever of it is unrolled: so it is with one axis in place of several.
   std::string Of(ir::UOp sum, std::span<const int64_t> axes) const;
-  // The forms of all, sorted.
-  std::vector<std::string> All() const;
 
  private:
   void CountCopies(const ir::UOpContext& ctx, ir::UOp sink);

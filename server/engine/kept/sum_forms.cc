@@ -59,18 +59,6 @@ int64_t ResultsOf(const ir::UOpContext& ctx, UOp reduce) {
   return out;
 }
 
-// The sizes of its axes, outermost first. Empty: one of several has no constant size.
-std::vector<int64_t> AxesOf(UOp reduce) {
-  std::vector<UOp> ranges(reduce.closed().begin(), reduce.closed().end());
-  std::ranges::sort(ranges, {}, [](UOp r) { return r.axis_id(); });
-  std::vector<int64_t> out;
-  for (UOp r : ranges) {
-    if (!r.src(0).Is(Op::CONST) && ranges.size() > 1) return {};
-    out.push_back(r.src(0).Is(Op::CONST) ? r.src(0).const_int() : 0);
-  }
-  return out;
-}
-
 // The kernel with a tag on each reduction, which opts leave on what becomes of it.
 UOp WithTags(ir::UOpContext& ctx, UOp sink) {
   absl::flat_hash_map<uint32_t, UOp> done;
@@ -108,7 +96,7 @@ absl::Status AddForms(const Kernel& kernel, Forms& out) {
     for (UOp sum : made.sums()) {
       // A sum without a tag may come from any of them.
       if (sum.tag() == reduce.tag() || sum.tag() < kFirstTag)
-        forms.insert(made.Of(sum, AxesOf(reduce)));
+        forms.insert(made.Of(sum, codegen::AxesOfSum(reduce)));
     }
     out[KindOf(reduce)][ResultsOf(ctx, reduce)].insert(Joined(forms, " and ") + also);
   }

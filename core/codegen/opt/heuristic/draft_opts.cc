@@ -86,17 +86,27 @@ std::vector<std::string> SumsOf(UOpContext& ctx, UOp sink, const Target& target,
                                 std::span<const Opt> opts) {
   const auto applied = ApplyOpts(ctx, sink, target, opts);
   UOPD_CHECK(applied.ok());
-  return SumForms(ctx, OrderReductions(ctx, *applied), target).All();
+  // Of several sums it is not known which one becomes which.
+  const std::vector<UOp> before = FloatSums(ctx, sink);
+  const std::vector<int64_t> axes =
+      before.size() == 1 ? AxesOfSum(before[0]) : std::vector<int64_t>();
+  const SumForms forms(ctx, OrderReductions(ctx, *applied), target);
+  std::vector<std::string> out;
+  for (UOp sum : forms.sums()) out.push_back(forms.Of(sum, axes));
+  std::ranges::sort(out);
+  return out;
 }
 
-// The opts with these amounts of the UPCASTs, without prefetches. Nullopt: they do not apply.
+// The opts with these amounts of the UPCASTs, without prefetches, and without the UNROLLs that leave a loop if
+// `loops`. Nullopt: they do not apply.
 std::optional<std::vector<Opt>> WithTile(UOpContext& ctx, UOp sink, const Target& target,
                                          std::span<const Opt> opts,
-                                         std::span<const int64_t> amounts) {
+                                         std::span<const int64_t> amounts, bool loops) {
   OptPlan plan(ctx, sink, target);
   size_t upcast = 0;
   for (Opt opt : opts) {
     if (opt.kind == OptKind::kPrefetch) continue;
+    if (loops && opt.kind == OptKind::kUnroll && opt.amount != 0) continue;
     if (opt.kind == OptKind::kUpcast) opt.amount = amounts[upcast++];
     if (opt.kind == OptKind::kUpcast && opt.amount == 1) continue;
     if (!plan.Add(opt).ok()) return std::nullopt;
@@ -133,8 +143,11 @@ std::vector<Opt> DraftOpts(ir::UOpContext& ctx, ir::UOp sink, const Target& targ
   const auto sums = SumsOf(ctx, sink, target, given);
   for (const int64_t most : {kDraftCopies, kChainedCopies}) {
     if (copies <= most) break;
-    auto out = WithTile(ctx, sink, target, given, SmallTile(amounts, most).Choose());
-    if (out && SumsOf(ctx, sink, target, *out) == sums) return *std::move(out);
+    const std::vector<int64_t> small = SmallTile(amounts, most).Choose();
+    for (const bool loops : {false, true}) {
+      auto out = WithTile(ctx, sink, target, given, small, loops);
+      if (out && SumsOf(ctx, sink, target, *out) == sums) return *std::move(out);
+    }
   }
   return given;
 }
