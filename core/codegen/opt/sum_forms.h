@@ -30,8 +30,9 @@ class SumForms {
   // `sink`: of ApplyOpts, and of OrderReductions if that is to count. Everything outlives this object.
   SumForms(const ir::UOpContext& ctx, ir::UOp sink, const Target& target);
   const std::vector<ir::UOp>& sums() const { return sums_; }
-  // The form of one of the sums. `axes`: AxesOfSum before the opts. A sum that adds its terms one after the other in the order of these
-  // axes is "in turn", whatever of it is unrolled: so it is with one axis in place of several.
+  // The form of one of the sums. `axes`: AxesOfSum before the opts. A sum that adds its terms one after
+  // the other in the order of these axes is "in turn", whatever of it is unrolled: so it is with one axis
+  // in place of several. Where OrderReductions has swapped axes of equal size, the form does not show it.
   std::string Of(ir::UOp sum, std::span<const int64_t> axes) const;
 
  private:
@@ -39,8 +40,7 @@ class SumForms {
 
   const Target& target_;
   std::vector<ir::UOp> sums_;
-  absl::flat_hash_map<uint32_t, int64_t>
-      copies_;  // of a sum, by unrolled ranges around it, by its id
+  absl::flat_hash_map<uint32_t, int64_t> copies_;  // by id of a sum: by unrolled ranges around it
 };
 
 }  // namespace uopd::codegen
