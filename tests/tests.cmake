@@ -9,7 +9,7 @@ set(UOPD_CHAOS_SECONDS 25 CACHE STRING "How long the test chaos runs")
 # them, one unless told otherwise: a process takes longer to start than most tests take to run. COST: what the
 # longest of these processes takes; ctest begins with the most costly. LATE: with devices that work late and in the background. GRPC: the
 # program uses gRPC itself. LABEL says which stages of tests/run take it: `unit` is for builds with sanitizers, `plain`
-# for those without (uopd_plain_test), `both` for both.
+# for those without (uopd_plain_test), `both` for both, `device_opts` for those without and for --all.
 # The target registered_tests builds all these programs, unit_programs those that are `unit` alone.
 add_custom_target(registered_tests)
 function(uopd_register_tests program label)
@@ -171,7 +171,7 @@ function(uopd_spec2_test program filter)
 endfunction()
 uopd_spec2_test(core_rules_test ExpressionFuzz.*)
 uopd_spec2_test(core_schedule_test ScheduleFuzz.*)
-if(UOPD_SANITIZE)  # two that take a minute and a half there
+if(UOPD_SANITIZE)  # without two tests that take a minute and a half with AddressSanitizer
   uopd_spec2_test(client_cpp_test -KernelCountTest.*:ConvolutionTilesTest.*:TableKey.*)
 else()
   uopd_spec2_test(client_cpp_test -KernelCountTest.*)

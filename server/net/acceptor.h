@@ -6,6 +6,8 @@
 //   accepted --nothing within greeting_limit, or pushed out by newer silent ones--> closed
 //   handed over --over the limit of its peer or of all--> closed instead
 //   handed over --its frames are refused by its guard--> shut down (guarded_socket.h)
+//   handed over --all hold too many bytes of unfinished messages, its peer the most--> shut down
+//     (unfinished_messages.h)
 //   handed over --its peer had a connection shut down lately--> mostly closed instead (offenders.h)
 //
 // A connection that sends nothing costs one descriptor for a few seconds, and costs the server
@@ -45,7 +47,7 @@ struct AcceptorOptions {
   std::function<void(const char* reason)> on_refused;
   // Every connection gets a guard with these limits. Null: none does.
   std::optional<FrameLimits> frames;
-  // Of messages that are not complete, on all connections with a guard together.
+  // The bytes of unfinished messages that all connections with a guard may hold together.
   uint64_t max_unfinished_bytes = uint64_t{256} << 20;
   // A guard or the server has ended a connection because of what came. Called by the thread that
   // reads or closes the connection.

@@ -70,7 +70,7 @@ class GuardedSocket {
     MutexLock lock(mu_);
     bytes_.ended = true;
   }
-  // Before the socket is closed, so that nobody ends another one of the same number.
+  // Called before the socket is closed, so that no other thread shuts down a new socket of the same number.
   void Leave() { share_.reset(); }
   void Closed() {
     GuardedBytes bytes;

@@ -40,10 +40,10 @@ struct GuardEvents {
   std::function<void(const GuardedBytes&)> on_closed;
 };
 
-// What a connection shares with the others. Null: nothing.
+// The peer of a connection, and the bound that the connection shares with others.
 struct GuardedPeer {
   std::string name;
-  std::shared_ptr<UnfinishedMessages> unfinished;
+  std::shared_ptr<UnfinishedMessages> unfinished;  // null: its messages are not bounded
 };
 
 // From now on until close(fd). Nothing was read from `fd` before. False: the number is too large.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Counts the DATA frames in which the messages of a connection come, and the bytes of those that are not
-// complete.
+// Counts the DATA frames in which the messages of a connection come, and the bytes of the messages that
+// are not complete.
 //
 // gRPC keeps a message frame by frame until all of it is there, and keeps more about a frame than a
 // small frame contains. A message of 16 MiB in frames of one byte would take a gigabyte. So a message

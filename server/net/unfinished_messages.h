@@ -2,9 +2,9 @@
 // Bounds the bytes of messages that have begun and are not complete, of all connections together.
 //
 // gRPC keeps such a message for as long as its client likes, and does so before any token was seen.
-// There is no limit for one connection that an honest client could not need. So nobody is stopped
-// until all together hold more than the limit. Then the peer that holds the most loses the connection
-// that holds the most. Many connections with a little each count as one peer, as one with much does.
+// An honest client may need many bytes on one connection, so a single connection has no limit. Nobody is
+// stopped until all connections together hold more than the limit. Then the peer that holds the most
+// loses the connection that holds the most. A peer cannot hide behind many connections with a few bytes each.
 //
 // Thread-safe.
 #pragma once
@@ -21,7 +21,7 @@ namespace uopd::net {
 
 class UnfinishedMessages {
  public:
-  // Of one connection. `end` is called at most once, by any thread that makes the bytes too many, and
+  // What one connection holds. `end` is called at most once, by any thread that makes the bytes too many, and
   // never after the destructor. It must not use this object or destroy it.
   class Share {
    public:
@@ -29,7 +29,7 @@ class UnfinishedMessages {
     ~Share();
     Share(const Share&) = delete;
     Share& operator=(const Share&) = delete;
-    // What the connection holds now. Called by one thread at a time.
+    // The connection holds this many bytes now. Called by one thread at a time.
     void Hold(uint64_t bytes);
 
    private:

@@ -40,7 +40,8 @@ net::FrameLimits FrameLimitsOf(const Config& config) {
           .frames_per_s = static_cast<double>(config.limits_connection_frames_per_s())};
 }
 
-// Of messages that are not complete, of all connections. More than clients need that send one each.
+// The bytes of unfinished messages that all connections may hold together: room for several clients that
+// each send a message of the largest size.
 uint64_t MaxUnfinishedBytes(const Config& config) {
   constexpr int64_t kMessages = 8, kShare = 64;
   return static_cast<uint64_t>(std::max(kMessages * config.limits_max_message_bytes(),

@@ -152,7 +152,7 @@ TEST(FloodsTest, CostLittleMemoryAndLeaveOthersServed) {
 TEST(FloodsTest, MessagesThatNeverEndCostLittleMemory) {
   constexpr int64_t kMiB = 1 << 20;
   TemporaryFolder folder;
-  // Of these messages, 8 MiB may be under way together.
+  // All connections together may hold 8 MiB of unfinished messages.
   DaemonProcess daemon(folder.path(),
                        {"--limits-max-message-bytes=1MiB", "--limits-total-bytes=256MiB"});
   ASSERT_TRUE(daemon.running());

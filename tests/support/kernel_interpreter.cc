@@ -78,10 +78,10 @@ class Interpreter {
     bool known = false;
     uint64_t newest = 0, statement = 0;
     Scalar last;
-    // Of a RANGE: the iteration, and when it last changed.
+    // Only a RANGE uses these: its current iteration, and the clock when the iteration last changed.
     int64_t value = 0;
     uint64_t stamp = 0;
-    // Of a STAGE, with `newest` and `statement`.
+    // Only a STAGE uses this: its array, which `newest` and `statement` also describe.
     std::vector<Scalar> elements;
   };
 

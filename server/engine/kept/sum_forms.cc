@@ -25,7 +25,8 @@ using FormSet = std::set<std::string>;
 // The forms of each kind of reduction, by the number of its results.
 using Forms = std::map<std::string, std::map<int64_t, FormSet>>;
 
-constexpr int64_t kFirstTag = 1 << 20;  // of a reduction, to find it again
+// Reductions are tagged with numbers from here on, so that they are found again after the opts.
+constexpr int64_t kFirstTag = 1 << 20;
 
 std::string Joined(const FormSet& forms, const char* between) {
   std::string out;
@@ -49,7 +50,7 @@ std::string KindOf(UOp reduce) {
              symbolic ? std::string("n") : Cat(terms), " ", Name(reduce.dtype()), " ", what);
 }
 
-// How many results the reductions of this kind have, by the loops of the kernel that it depends on.
+// How many results the reduction has: the product of the loops of the kernel that it depends on.
 int64_t ResultsOf(const ir::UOpContext& ctx, UOp reduce) {
   int64_t out = 1;
   for (UOp u : ir::Toposort(ctx, reduce)) {
@@ -84,7 +85,7 @@ absl::Status AddForms(const Kernel& kernel, Forms& out) {
   const Target& target = kernel.device->device().target();
   UOPD_ASSIGN(UOp applied, codegen::ApplyOpts(ctx, sink, target, kernel.opts));
   applied = codegen::OrderReductions(ctx, applied);
-  std::string also;  // of all sums
+  std::string also;  // what these opts say of all sums of the kernel
   for (const codegen::Opt& opt : kernel.opts) {
     using enum codegen::OptKind;
     if (opt.kind == kTensorCore || opt.kind == kOnline || opt.kind == kBlock)
@@ -92,7 +93,7 @@ absl::Status AddForms(const Kernel& kernel, Forms& out) {
   }
   const codegen::SumForms made(ctx, applied, target);
   for (UOp reduce : before) {
-    std::set<std::string> forms;
+    FormSet forms;
     for (UOp sum : made.sums()) {
       // A sum without a tag may come from any of them.
       if (sum.tag() == reduce.tag() || sum.tag() < kFirstTag)
@@ -112,7 +113,7 @@ absl::Status AddForms(const Program& program, Forms& out) {
   return absl::OkStatus();
 }
 
-// Of all numbers of results.
+// The forms of a kind of reduction, whatever the number of its results.
 FormSet All(const std::map<int64_t, FormSet>& forms) {
   FormSet out;
   for (const auto& [results, some] : forms) out.insert(some.begin(), some.end());
@@ -134,17 +135,20 @@ std::string DifferentSums(const Program& one, std::span<const Program* const> pa
   for (const Program* part : parts) status.Update(AddForms(*part, theirs));
   if (!status.ok()) return StatusText(status);
   std::string out;
+  const auto add = [&](const std::string& kind, std::string_view what) {
+    Append(out, out.empty() ? "" : "; ", kind, what);
+  };
   for (const auto& [kind, found] : mine) {
     const auto other = theirs.find(kind);
     if (other == theirs.end()) {
-      Append(out, out.empty() ? "" : "; ", kind, " is in one of them only");
+      add(kind, " is in one of them only");
     } else if (!Agree(found, other->second)) {
-      Append(out, out.empty() ? "" : "; ", kind, " has the forms (", Joined(All(found), "; "),
-             ") and (", Joined(All(other->second), "; "), ")");
+      add(kind, Cat(" has the forms (", Joined(All(found), "; "), ") and (",
+                    Joined(All(other->second), "; "), ")"));
     }
   }
   for (const auto& [kind, found] : theirs) {
-    if (!mine.contains(kind)) Append(out, out.empty() ? "" : "; ", kind, " is in one of them only");
+    if (!mine.contains(kind)) add(kind, " is in one of them only");
   }
   return out;
 }

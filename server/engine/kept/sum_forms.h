@@ -18,7 +18,7 @@
 namespace uopd::engine {
 
 // Empty if every kind of reduction has one form in `one` and the same one in `parts` together. Otherwise
-// says which kind has not. Takes as long as codegen takes to apply the opts of all kernels.
+// names the kinds that have not. Takes as long as codegen takes to apply the opts of all kernels.
 std::string DifferentSums(const Program& one, std::span<const Program* const> parts);
 
 }  // namespace uopd::engine

@@ -78,8 +78,8 @@ void Heuristic::ChooseUnroll() {
       if (n > want || left_[a] % n != 0 || left_[a] < n || !StepsFit(n)) continue;
       if (TryCopies({OptKind::kUnroll, static_cast<int>(a), n}, n)) {
         left_[a] /= n;
-        // A sum that is unrolled along its innermost axis only adds its terms in their order, as it does in a
-        // kernel that has one axis in place of several.
+        // One unrolled axis is enough. If it is the innermost one, the sum adds its terms in their order, as
+        // it does in a kernel that has one axis in place of several.
         if (accumulators_ >= 8) return;
         break;
       }

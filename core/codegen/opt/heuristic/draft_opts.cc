@@ -17,7 +17,8 @@ using ir::UOp;
 using ir::UOpContext;
 
 // The most copies of a draft's tile. Each copy has an accumulator; fewer of them do not hide the
-// latency of the additions. The larger one is for sums that would have another order (passes/unroll.cc).
+// latency of the additions. The larger number is for sums that would have another order with fewer copies
+// (passes/unroll.cc).
 constexpr int64_t kDraftCopies = 4, kChainedCopies = 8;
 
 // Replaces the amounts by divisors of them whose product is the largest one up to `most`.
@@ -81,12 +82,13 @@ bool IsGated(UOpContext& ctx, UOp sink, std::span<const Opt> opts) {
   return false;
 }
 
-// The order in which the sums add up.
-std::vector<std::string> SumsOf(UOpContext& ctx, UOp sink, const Target& target,
-                                std::span<const Opt> opts) {
+// The order in which the sums of the kernel with these opts add up. Nullopt: the opts cannot be applied, or
+// nobody waits for the kernel any more.
+std::optional<std::vector<std::string>> SumsOf(UOpContext& ctx, UOp sink, const Target& target,
+                                               std::span<const Opt> opts) {
   const auto applied = ApplyOpts(ctx, sink, target, opts);
-  UOPD_CHECK(applied.ok());
-  // Of several sums it is not known which one becomes which.
+  if (!applied.ok()) return std::nullopt;
+  // If there are several sums, it is not known which of them becomes which.
   const std::vector<UOp> before = FloatSums(ctx, sink);
   const std::vector<int64_t> axes =
       before.size() == 1 ? AxesOfSum(before[0]) : std::vector<int64_t>();
@@ -97,16 +99,16 @@ std::vector<std::string> SumsOf(UOpContext& ctx, UOp sink, const Target& target,
   return out;
 }
 
-// The opts with these amounts of the UPCASTs, without prefetches, and without the UNROLLs that leave a loop if
-// `loops`. Nullopt: they do not apply.
+// The opts with these amounts of the UPCASTs, and without prefetches. `rolls_loops`: also without the UNROLLs
+// of a part of an axis, so that its loop has a step for each term. Nullopt: the opts do not apply.
 std::optional<std::vector<Opt>> WithTile(UOpContext& ctx, UOp sink, const Target& target,
                                          std::span<const Opt> opts,
-                                         std::span<const int64_t> amounts, bool loops) {
+                                         std::span<const int64_t> amounts, bool rolls_loops) {
   OptPlan plan(ctx, sink, target);
   size_t upcast = 0;
   for (Opt opt : opts) {
     if (opt.kind == OptKind::kPrefetch) continue;
-    if (loops && opt.kind == OptKind::kUnroll && opt.amount != 0) continue;
+    if (rolls_loops && opt.kind == OptKind::kUnroll && opt.amount != 0) continue;
     if (opt.kind == OptKind::kUpcast) opt.amount = amounts[upcast++];
     if (opt.kind == OptKind::kUpcast && opt.amount == 1) continue;
     if (!plan.Add(opt).ok()) return std::nullopt;
@@ -141,11 +143,12 @@ std::vector<Opt> DraftOpts(ir::UOpContext& ctx, ir::UOp sink, const Target& targ
   }
   if (copies <= kDraftCopies || IsGated(ctx, sink, given)) return given;
   const auto sums = SumsOf(ctx, sink, target, given);
+  if (!sums) return given;
   for (const int64_t most : {kDraftCopies, kChainedCopies}) {
     if (copies <= most) break;
     const std::vector<int64_t> small = SmallTile(amounts, most).Choose();
-    for (const bool loops : {false, true}) {
-      auto out = WithTile(ctx, sink, target, given, small, loops);
+    for (const bool rolls_loops : {false, true}) {
+      auto out = WithTile(ctx, sink, target, given, small, rolls_loops);
       if (out && SumsOf(ctx, sink, target, *out) == sums) return *std::move(out);
     }
   }

@@ -3,7 +3,10 @@
 
 #include <numeric>
 
+#include "core/codegen/opt/apply.h"
 #include "core/codegen/opt/heuristic/heuristic.h"
+#include "core/codegen/opt/order_loops.h"
+#include "core/codegen/opt/sum_forms.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/kernel_check.h"
@@ -27,6 +30,15 @@ int64_t Copies(const std::vector<Opt>& opts) {
   return copies;
 }
 
+// The order in which the only sum of the kernel adds up.
+std::string FormOf(UOpContext& ctx, UOp sink, const std::vector<Opt>& opts) {
+  const Target target = tests::WideTarget();
+  const auto applied = codegen::ApplyOpts(ctx, sink, target, opts);
+  if (!applied.ok()) return StatusText(applied.status());
+  const codegen::SumForms forms(ctx, codegen::OrderReductions(ctx, *applied), target);
+  return forms.Of(forms.sums().at(0), codegen::AxesOfSum(codegen::FloatSums(ctx, sink).at(0)));
+}
+
 TEST(DraftOptsTest, TilesBecomeSmallAndSumsKeepTheirOrder) {
   for (const auto& [m, k, n] :
        {std::tuple{96, 96, 96}, {128, 200, 256}, {7, 64, 80}, {1, 512, 64}, {33, 17, 49}}) {
@@ -39,6 +51,7 @@ TEST(DraftOptsTest, TilesBecomeSmallAndSumsKeepTheirOrder) {
     const auto changed = {OptKind::kUpcast, OptKind::kPrefetch, OptKind::kUnroll};
     if (Copies(full) > 4) {
       EXPECT_LE(Copies(draft), 4);
+      EXPECT_EQ(FormOf(ctx, sink, draft), FormOf(ctx, sink, full));
       EXPECT_EQ(Without(draft, changed), Without(full, changed));
     } else {
       EXPECT_EQ(draft, full);

@@ -25,13 +25,13 @@ using codegen::OptKind;
 using ir::UOp;
 using ir::UOpContext;
 
-// The forms of the kernel's sums, and the result. `axes`: of its only sum.
+// What a kernel with one sum does under some opts: the form of the sum, and the bytes that it stores.
 struct SumResult {
   std::string form;
   std::vector<uint8_t> bytes;
 };
 
-// Nullopt: the opts do not apply.
+// `axes`: those of the only sum. Nullopt: the opts do not apply.
 std::optional<SumResult> ResultOf(UOpContext& ctx, UOp sink, const tests::Memory& memory,
                                   std::span<const int64_t> axes, const std::vector<Opt>& opts) {
   const Target target = tests::WideTarget();
