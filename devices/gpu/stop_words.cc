@@ -11,6 +11,8 @@ namespace uopd::devices::gpu {
 namespace {
 
 constexpr std::chrono::milliseconds kLookEvery(1);
+// What a look counts at most, however late it comes.
+constexpr std::chrono::milliseconds kLookCounts(10);
 // What a launch gets that may wait for another device: time for the loss of that device to travel here.
 constexpr std::chrono::seconds kForLossElsewhere(1);
 constexpr size_t kBlockBytes = 4096;
@@ -105,13 +107,14 @@ void StopWords::Watch() {
   for (;;) {
     lock.Wait(changed_, [this]() UOPD_REQUIRES(mu_) { return ending_ || !entries_.empty(); });
     if (ending_) return;
-    const auto now = Clock::now();
-    Look(now);
-    lock.WaitUntil(changed_, now + kLookEvery, [this]() UOPD_REQUIRES(mu_) { return ending_; });
+    const auto began = Clock::now();
+    Look();
+    lock.WaitUntil(changed_, began + kLookEvery, [this]() UOPD_REQUIRES(mu_) { return ending_; });
+    running_ += std::min<Clock::duration>(Clock::now() - began, kLookCounts);
   }
 }
 
-void StopWords::Look(Clock::time_point now) {
+void StopWords::Look() {
   bool all_stopped = true;
   for (Entry& entry : entries_) {
     if (entry.flag != nullptr && entry.flag->stopped()) {
@@ -120,14 +123,18 @@ void StopWords::Look(Clock::time_point now) {
       all_stopped = false;
     }
   }
-  Clock::duration most = grace_;
-  if (context_->waits_elsewhere() > 0) most += kForLossElsewhere;
+  const bool elsewhere = context_->waits_elsewhere() > 0;
+  if (elsewhere) waited_elsewhere_ = running_;
   for (Entry& entry : entries_) {
     if (!all_stopped || entry.leases == entry.abandoned) {
-      entry.stopped_at = {};
-    } else if (entry.stopped_at == Clock::time_point{}) {
-      entry.stopped_at = now;
-    } else if (now - entry.stopped_at > most) {
+      entry.stopped_at.reset();
+      continue;
+    }
+    if (!entry.stopped_at) entry.stopped_at = running_;
+    const bool late = elsewhere
+                          ? running_ - *entry.stopped_at > grace_ + kForLossElsewhere
+                          : running_ - std::max(*entry.stopped_at, waited_elsewhere_) > grace_;
+    if (late) {
       context_->Lose(absl::UnavailableError(absl::StrCat("The device ", context_->name(),
                                                          " is lost: a kernel does not stop within ",
                                                          grace_.count(), " ms.")));

@@ -7,7 +7,9 @@
 // flight are stopped, and one of them has been for `grace`, its kernel does not poll, and the
 // context is declared lost. Launches that are not stopped hold this back, since a stopped kernel
 // may wait behind them. A launch may also wait on the chip for another device, whose own watchdog decides first; so
-// while there are such waits, the time is longer.
+// while there are such waits, the time is longer, and after the last of them a launch has `grace` for itself. Time in
+// which the watchdog did not run does not count: the process was stopped, or the machine is busy, and the threads that
+// would see a launch end did not run either.
 //
 // Owned by the device and by the leases. Thread-safe.
 #pragma once
@@ -15,6 +17,7 @@
 #include <condition_variable>
 #include <list>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -70,15 +73,16 @@ class StopWords : public std::enable_shared_from_this<StopWords> {
     std::shared_ptr<const StopFlag> flag;  // null: launches that nothing stops
     Word word;
     int leases = 0;
-    int abandoned = 0;               // of the leases
-    Clock::time_point stopped_at{};  // when the watchdog began to wait for it
+    int abandoned = 0;  // of the leases
+    std::optional<Clock::duration>
+        stopped_at;  // when the watchdog began to wait for it, by running_
   };
 
   void Release(Entry* entry, bool abandoned) UOPD_EXCLUDES(mu_);
   void Abandon(Entry* entry, bool& abandoned) UOPD_EXCLUDES(mu_);
   absl::StatusOr<Word> TakeWord() UOPD_REQUIRES(mu_);
   void Watch() UOPD_EXCLUDES(mu_);
-  void Look(Clock::time_point now) UOPD_REQUIRES(mu_);
+  void Look() UOPD_REQUIRES(mu_);
 
   const std::shared_ptr<GpuContext> context_;
   const std::chrono::milliseconds grace_;
@@ -90,6 +94,9 @@ class StopWords : public std::enable_shared_from_this<StopWords> {
   std::vector<Word> idle_ UOPD_GUARDED_BY(mu_);  // the word used last is at the end
   std::vector<void*> blocks_ UOPD_GUARDED_BY(mu_);
   bool ending_ UOPD_GUARDED_BY(mu_) = false;
+  Clock::duration running_ UOPD_GUARDED_BY(mu_){};  // how long the watchdog has looked
+  Clock::duration waited_elsewhere_
+      UOPD_GUARDED_BY(mu_){};  // when it last saw such a wait, by running_
   std::thread watcher_;
 };
 

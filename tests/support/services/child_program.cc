@@ -44,7 +44,12 @@ void ChildProgram::Kill() {
   pid_ = -1;
 }
 
-void ChildProgram::Pause() const { kill(pid_, SIGSTOP); }
+void ChildProgram::Pause() const {
+  kill(pid_, SIGSTOP);
+  // One thread takes the signal. Until it does, which is late on a busy machine, the others go on.
+  siginfo_t stopped;
+  waitid(P_PID, static_cast<id_t>(pid_), &stopped, WSTOPPED | WEXITED | WNOWAIT);
+}
 
 void ChildProgram::Continue() const { kill(pid_, SIGCONT); }
 

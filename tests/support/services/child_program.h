@@ -22,7 +22,7 @@ class ChildProgram {
   // Whether the program has ended by itself.
   bool Ended();
   void Kill();         // at once, as by kill -9
-  void Pause() const;  // stops all its threads
+  void Pause() const;  // stops all its threads, and waits until they have
   void Continue() const;
   std::string Said() const;  // what its output holds
 

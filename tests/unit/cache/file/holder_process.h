@@ -31,7 +31,11 @@ class HolderProcess {
   ~HolderProcess() { Kill(); }
   HolderProcess(const HolderProcess&) = delete;
   HolderProcess& operator=(const HolderProcess&) = delete;
-  void Freeze() const { kill(pid_, SIGSTOP); }
+  void Freeze() const {
+    kill(pid_, SIGSTOP);
+    siginfo_t stopped;
+    waitid(P_PID, static_cast<id_t>(pid_), &stopped, WSTOPPED | WEXITED | WNOWAIT);
+  }
   void Kill() {
     if (pid_ <= 0) return;
     kill(pid_, SIGKILL);

@@ -123,7 +123,8 @@ TEST(ReapiRealServerTest, AServerThatStopsOrIsGoneCostsTheDeadlines) {
   ASSERT_TRUE(*server.Put(what, "record", 1, Stream::kPuts, In()));
   real->Pause();
   for (int i = 0; i < 3; ++i) {
-    EXPECT_TRUE(absl::IsDeadlineExceeded(server.Get(one, In(20)).status()));
+    const auto got = server.Get(one, In(20));
+    EXPECT_TRUE(absl::IsDeadlineExceeded(got.status())) << got.status();
   }
   real->Continue();
   EXPECT_EQ(**server.Get(one, In()), "record");

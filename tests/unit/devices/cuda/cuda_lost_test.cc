@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Devices that are lost: by a kernel that breaks the context, or by one that does not stop.
+#include "devices/gpu/stop_words.h"
 #include "devices/registry.h"
 #include "tests/unit/devices/cuda/cuda_fixture.h"
 
@@ -198,6 +199,27 @@ TEST_F(CudaLostTest, TheRegistryOpensItAgain) {
     if (!soon) Recover();
     device_ = nullptr;
   }
+}
+
+// The other device is lost only after the time that this one gives a kernel. Then what waited for it begins, and has that
+// time for itself.
+TEST_F(CudaLostTest, WhatWaitedForAnotherDeviceHasTheGraceForItself) {
+  const auto context = driver_->OpenContext(0).value();
+  auto words = std::make_shared<gpu::StopWords>(context, std::chrono::seconds(1));
+  auto flag = std::make_shared<StopFlag>();
+  context->AddWaitElsewhere(1);
+  auto lease = words->Take(flag).value();
+  flag->Stop();
+  std::this_thread::sleep_for(std::chrono::milliseconds(1300));
+  EXPECT_FALSE(context->lost());
+  context->AddWaitElsewhere(-1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(context->lost());
+  EXPECT_TRUE(test::Eventually([&] { return context->lost(); }));
+  EXPECT_THAT(StatusText(context->status()), HasSubstr("a kernel does not stop within 1000 ms"));
+  lease = nullptr;
+  words = nullptr;
+  Recover();
 }
 
 }  // namespace
