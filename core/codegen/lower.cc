@@ -230,7 +230,6 @@ absl::StatusOr<LoweredKernel> LowerFor(UOpContext& ctx, UOp sink, const Target& 
       return o.kind == OptKind::kPack || o.kind == OptKind::kBlock;
     });
     if (!ordered) kernel = OrderLoops(ctx, kernel, static_cast<double>(target.OwnCacheBytes()));
-    kernel = OrderReductions(ctx, kernel);
   }
   UOPD_TRY(check());
   kernel = rules::Simplify(ctx, kernel, options.fast_math);

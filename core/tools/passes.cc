@@ -101,9 +101,6 @@ Result PrepareStages(UOpContext& ctx, UOp root, std::string_view) {
 Result OrderLoops(UOpContext& ctx, UOp root, std::string_view) {
   return codegen::OrderLoops(ctx, root, 1 << 20);
 }
-Result OrderReductions(UOpContext& ctx, UOp root, std::string_view) {
-  return codegen::OrderReductions(ctx, root);
-}
 Result Simplify(UOpContext& ctx, UOp root, std::string_view) { return rules::Simplify(ctx, root); }
 Result WidenSmallFloats(UOpContext& ctx, UOp root, std::string_view) {
   return codegen::WidenSmallFloats(ctx, root, {});
@@ -220,8 +217,6 @@ constexpr Pass kPasses[] = {
     {"map_threads", "", "GLOBAL and LOCAL ranges become the numbers of blocks and threads",
      MapThreads},
     {"order_loops", "", "order output loops so that they move the fewest bytes", OrderLoops},
-    {"order_reductions", "", "make the reduced axes that gates depend on the outer ones",
-     OrderReductions},
     {"widen_small_floats", "", "compute floats below 32 bits in f32", WidenSmallFloats},
     {"decompose_transcendentals", "", "EXP2, LOG2, SIN, POW of f32 as polynomials",
      DecomposeTranscendentals},

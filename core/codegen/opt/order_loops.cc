@@ -181,26 +181,6 @@ class Orderer {
 
 }  // namespace
 
-UOp OrderReductions(ir::UOpContext& ctx, UOp sink) {
-  absl::flat_hash_set<uint32_t> gating;  // the RANGEs that gates depend on
-  const auto order = ir::Toposort(ctx, sink);
-  for (UOp u : order) {
-    if (u.Is(Op::STAGE)) return sink;
-    if (!u.Is(Op::INDEX) || u.n_src() < 3) continue;
-    for (UOp n : ir::Toposort(ctx, u.src(2))) {
-      if (n.Is(Op::RANGE)) gating.insert(n.id());
-    }
-  }
-  std::vector<UOp> ranges;
-  for (UOp r : Axes(ctx, sink)) {
-    if (r.axis_type() == AxisType::REDUCE) ranges.push_back(r);
-  }
-  std::vector<UOp> wanted = ranges;
-  const auto place = [&](UOp r) { return std::pair(!gating.contains(r.id()), r.axis_id()); };
-  std::sort(wanted.begin(), wanted.end(), [&](UOp a, UOp b) { return place(a) < place(b); });
-  return wanted == ranges ? sink : Permute(ctx, sink, wanted, ranges);
-}
-
 UOp OrderLoops(ir::UOpContext& ctx, UOp sink, double cache_bytes) {
   for (UOp u : ir::Toposort(ctx, sink)) {
     if (u.Is(Op::SCAN)) return sink;  // its loop must stay the innermost one

@@ -23,26 +23,25 @@ std::string SizeOf(UOp range) {
   return range.src(0).Is(Op::CONST) ? Cat(range.src(0).const_int()) : "n";
 }
 
-// Whether the loops, with the unrolled terms of each step, go through the axes in their order: the terms
-// of a step are a part of the innermost axis, or all of it. Axes of equal size cannot be told apart. Without
-// a loop the sum begins with its first term and not with 0, which is another sum if all terms are -0.
+// Whether the loops, with the unrolled terms of each step, go through the axes in their order. `loops` and
+// `terms` are sorted by axis id, and the parts of an axis have ids one after the other. So the terms of a step
+// must be parts of the innermost axes.
 bool FollowsAxes(std::span<const UOp> loops, std::span<const UOp> terms,
                  std::span<const int64_t> axes) {
-  if (loops.empty()) return false;
-  if (axes.size() == 1 && loops.size() == 1) return true;  // also of a size that is not constant
+  if (!loops.empty() && !terms.empty() && terms[0].axis_id() < loops.back().axis_id()) return false;
+  if (axes.size() == 1 && loops.size() + terms.size() > 0) return true;  // also of a symbolic size
   std::vector<int64_t> sizes;
-  for (UOp r : loops) sizes.push_back(r.src(0).Is(Op::CONST) ? r.src(0).const_int() : 0);
-  if (terms.size() > 1) return false;
-  if (!terms.empty()) {
-    if (terms[0].axis_id() < loops.back().axis_id()) return false;  // of an outer axis
-    const int64_t step = terms[0].src(0).const_int();
-    if (sizes.size() < axes.size()) {
-      sizes.push_back(step);
-    } else {
-      sizes.back() *= step;
-    }
+  for (const auto& ranges : {loops, terms}) {
+    for (UOp r : ranges) sizes.push_back(r.src(0).Is(Op::CONST) ? r.src(0).const_int() : 0);
   }
-  return std::ranges::equal(sizes, axes);
+  // Parts that follow each other are one axis.
+  size_t at = 0;
+  for (const int64_t axis : axes) {
+    int64_t size = 1;
+    while (size < axis && at < sizes.size()) size *= sizes[at++];
+    if (size != axis) return false;
+  }
+  return at == sizes.size();
 }
 
 }  // namespace
@@ -102,14 +101,15 @@ std::string SumForms::Of(UOp sum, std::span<const int64_t> axes) const {
   bool unrolled = false, in_loop = false;
   for (UOp r : sum.Is(Op::SCAN) ? sum.scanned() : sum.closed()) {
     (r.axis_type() == AxisType::REDUCE ? loops : terms).push_back(r);
-    (IsUnrolled(r) ? unrolled : in_loop) = true;
+    unrolled |= IsUnrolled(r);
+    in_loop |= r.axis_type() == AxisType::REDUCE;
   }
   std::ranges::sort(loops, {}, [](UOp r) { return r.axis_id(); });
+  std::ranges::sort(terms, {}, [](UOp r) { return r.axis_id(); });
   const bool in_turn = !unrolled || JoinsTermsInTurn(copies_.at(sum.id()), in_loop, target_);
   if (in_turn && std::ranges::all_of(terms, IsUnrolled) && FollowsAxes(loops, terms, axes))
     return "in turn";
-  // The parts of an axis have ids one after the other. So they say which axis they are a part of, but for what
-  // OrderReductions has moved.
+  // The parts of an axis have ids one after the other. So their order says which axis they are a part of.
   std::vector<UOp> all(loops);
   all.insert(all.end(), terms.begin(), terms.end());
   std::ranges::sort(all, {}, [](UOp r) { return r.axis_id(); });

@@ -27,12 +27,12 @@ std::vector<int64_t> AxesOfSum(ir::UOp sum);
 
 class SumForms {
  public:
-  // `sink`: of ApplyOpts, and of OrderReductions if that is to count. Everything outlives this object.
+  // `sink`: of ApplyOpts. Everything outlives this object.
   SumForms(const ir::UOpContext& ctx, ir::UOp sink, const Target& target);
   const std::vector<ir::UOp>& sums() const { return sums_; }
   // The form of one of the sums. `axes`: AxesOfSum before the opts. A sum that adds its terms one after
   // the other in the order of these axes is "in turn", whatever of it is unrolled: so it is with one axis
-  // in place of several. Where OrderReductions has swapped axes of equal size, the form does not show it.
+  // in place of several.
   std::string Of(ir::UOp sum, std::span<const int64_t> axes) const;
 
  private:

@@ -17,9 +17,8 @@ using ir::UOp;
 
 constexpr size_t kMaxNodes = 2'000'000;
 
-// A reduction with fewer copies than this gets one accumulator per unrolled term. Without a loop the
-// processor computes several results at the same time anyway, and a chain has multiply-adds.
-constexpr int64_t kIndependentAccumulators = 8, kIndependentWithoutLoop = 2;
+// A reduction in a loop with fewer copies than this gets one accumulator per unrolled term.
+constexpr int64_t kIndependentAccumulators = 8;
 // In blocks, other warps compute while the additions of one wait.
 constexpr int64_t kIndependentInBlocks = 2;
 
@@ -74,8 +73,11 @@ class Unroller {
       inside.insert(inside.end(), a.begin(), a.end());
     }
     std::vector<uint32_t> closed;
-    std::vector<UOp> loops;
-    for (UOp r : u.srcs().subspan(n_values)) {
+    std::vector<UOp> loops,
+        ranges(u.srcs().begin() + static_cast<ptrdiff_t>(n_values), u.srcs().end());
+    // The terms of a reduction are combined in the order of its axes.
+    std::ranges::stable_sort(ranges, {}, [](UOp r) { return r.axis_id(); });
+    for (UOp r : ranges) {
       if (auto it = number_.find(r.id()); it != number_.end()) {
         closed.push_back(it->second);
       } else {
@@ -167,23 +169,32 @@ class Unroller {
       out.insert(out.end(), loops.begin(), loops.end());
       return ctx_.Make(Op::REDUCE, u.dtype(), out, u.arg(), u.tag());
     };
+    const bool in_loop =
+        std::ranges::any_of(loops, [](UOp r) { return r.axis_type() == AxisType::REDUCE; });
     // A maximum is the same in any order. One order means one value where several sums use it, as those of ONLINE do.
     if (target_.blocks && op == Op::MAX && loops.empty()) return Tree(op, values);
     // The accumulators of a group of warps are many registers: its terms are always a chain.
     if (values.size() > 1 && !values[0].Is(Op::GROUP_PRODUCT) &&
-        !JoinsTermsInTurn(static_cast<int64_t>(accumulators), !loops.empty(), target_)) {
+        !JoinsTermsInTurn(static_cast<int64_t>(accumulators), in_loop, target_)) {
       for (UOp& v : values) v = reduce(v);
       return Tree(op, values);
     }
-    UOp chain = values[0];
-    for (size_t i = 1; i < values.size(); ++i) {
-      const UOp next = values[i];
+    UOp chain;
+    if (loops.empty() && values.size() > 1 && op == Op::ADD && ir::IsFloat(u.dtype())) {
+      // As with a loop: the first term is added to 0, and a product among the terms is not rounded.
+      if (!values[0].Is({Op::WMMA, Op::MMA, Op::GROUP_PRODUCT})) chain = ctx_.Float(u.dtype(), 0);
+    }
+    for (const UOp next : values) {
+      if (!chain) {
+        chain = next;
+        continue;
+      }
       if (op == Op::ADD && next.Is({Op::WMMA, Op::MMA, Op::GROUP_PRODUCT}) && next.n_src() == 2) {
         chain = ctx_.Make(next.op(), next.dtype(), {next.src(0), next.src(1), chain}, next.arg(),
                           kReduceChain);
         continue;
       }
-      chain = Combine(ctx_, op, chain, values[i]);
+      chain = Combine(ctx_, op, chain, next);
       if (op != Op::MAX)
         chain = ctx_.Make(chain.op(), chain.dtype(), chain.srcs(), chain.arg(), kReduceChain);
     }
@@ -214,8 +225,9 @@ class Unroller {
 }  // namespace
 
 bool JoinsTermsInTurn(int64_t copies, bool in_loop, const Target& target) {
-  if (!in_loop) return copies >= kIndependentWithoutLoop;
-  return copies >= (target.blocks ? kIndependentInBlocks : kIndependentAccumulators);
+  if (target.blocks) return copies >= kIndependentInBlocks;
+  // Without a loop the processor computes several results at the same time anyway, and a chain has multiply-adds.
+  return !in_loop || copies >= kIndependentAccumulators;
 }
 
 absl::StatusOr<UOp> Unroll(ir::UOpContext& ctx, UOp sink, const Target& target) {

@@ -19,7 +19,7 @@ inline constexpr int64_t kReduceChain = 1;
 
 // How the unrolled terms of a reduction are combined: one after the other, or each with an accumulator of
 // its own so that the additions do not wait for each other. `copies`: of the reduction itself, by
-// unrolled ranges around it. `in_loop`: the reduction has loops or lanes besides its unrolled ranges.
+// unrolled ranges around it. `in_loop`: the reduction has loops besides its unrolled ranges and its lanes.
 bool JoinsTermsInTurn(int64_t copies, bool in_loop, const Target& target);
 
 // sink without UPCAST and UNROLL ranges. Equal copies are one node. RESOURCE_EXHAUSTED if the

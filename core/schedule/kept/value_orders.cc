@@ -39,8 +39,11 @@ class Chooser {
         UOp base = u.src(0);
         while (base.Is(Op::CAST) || base.Is(ir::kMovementOps)) base = base.src(0);
         // A sum over the results of a product, such as a mean over pixels, would keep the product
-        // from having a tile.
-        Want(BelowPadding(base));
+        // from having a tile. Sums of floats add up in the order of memory, so a value that nothing else
+        // reads keeps the order that it has in the undivided graph.
+        const UOp stored = BelowPadding(base);
+        const bool adds = u.reduce_op() != Op::MAX && ir::IsFloat(u.dtype());
+        if (!adds || readers_[stored.id()] > 1 || !KeepsOrder(stored)) Want(stored);
         continue;
       }
       const PackedProduct& p = found->second;
@@ -95,6 +98,15 @@ class Chooser {
   }
   void Put(UOp v, std::vector<int64_t> order) {
     if (!order.empty()) out_[v.id()] = std::move(order);
+  }
+
+  // Stores v in the order of its axes. False if it is not computed from a product.
+  bool KeepsOrder(UOp v) {
+    if (!MayOrder(v) || below_[v.id()].empty()) return false;
+    std::vector<int64_t> order(ctx_.ShapeOf(v)->size());
+    std::iota(order.begin(), order.end(), 0);
+    Put(v, std::move(order));
+    return true;
   }
 
   // Stores v in the order of the product that it is computed from. False if there is none.

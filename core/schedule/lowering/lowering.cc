@@ -347,7 +347,16 @@ absl::StatusOr<const FinishedKernel*> Lowering::Finish(const Kernel& kernel) {
     if (!u.Is(Op::END)) continue;
     for (size_t i = 1; i < u.n_src(); ++i) renumber(u.src(i));
   }
+  // A reduction adds up in the order of its axes, however its kernel came about. So its ranges are numbered together.
+  absl::flat_hash_map<uint32_t, UOp> reduction;  // by id of a RANGE: the first one over it
   for (UOp u : order) {
+    if (!u.Is(Op::REDUCE)) continue;
+    for (UOp range : u.closed()) reduction.try_emplace(range.id(), u);
+  }
+  for (UOp u : order) {
+    if (const auto found = reduction.find(u.id()); found != reduction.end()) {
+      for (UOp range : found->second.closed()) renumber(range);
+    }
     if (u.Is(Op::RANGE)) renumber(u);
     if (u.Is(Op::BUFFER))
       map[u.id()] = ir::Param(ctx_, param[static_cast<size_t>(u.slot())], u.dtype(), u.src(0));

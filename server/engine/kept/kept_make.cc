@@ -103,7 +103,10 @@ class Maker : public std::enable_shared_from_this<Maker> {
       same = SameElements(slot.dtype, got[at], want_[at]);
       ++at;
     }
-    if (!same) return End(KeptMake::Outcome::kDiffers);
+    if (!same) {
+      UOPD_LOG(kInfo, "kept values would give other bits", {"probe", probe_}, {"result", at});
+      return End(KeptMake::Outcome::kDiffers);
+    }
     Probe(probe_ + 1);
   }
 

@@ -9,7 +9,6 @@
 #include "absl/container/flat_hash_set.h"
 #include "core/base/text.h"
 #include "core/codegen/opt/apply.h"
-#include "core/codegen/opt/order_loops.h"
 #include "core/codegen/opt/prepare_stages.h"
 #include "core/codegen/opt/sum_forms.h"
 #include "core/ir/graph.h"
@@ -84,7 +83,6 @@ absl::Status AddForms(const Kernel& kernel, Forms& out) {
   if (before.empty()) return absl::OkStatus();
   const Target& target = kernel.device->device().target();
   UOPD_ASSIGN(UOp applied, codegen::ApplyOpts(ctx, sink, target, kernel.opts));
-  applied = codegen::OrderReductions(ctx, applied);
   std::string also;  // what these opts say of all sums of the kernel
   for (const codegen::Opt& opt : kernel.opts) {
     using enum codegen::OptKind;

@@ -6,7 +6,6 @@
 
 #include "core/codegen/opt/apply.h"
 #include "core/codegen/opt/opt_plan.h"
-#include "core/codegen/opt/order_loops.h"
 #include "core/codegen/opt/sum_forms.h"
 #include "core/ir/graph.h"
 
@@ -92,7 +91,7 @@ std::optional<std::vector<std::string>> SumsOf(UOpContext& ctx, UOp sink, const 
   const std::vector<UOp> before = FloatSums(ctx, sink);
   const std::vector<int64_t> axes =
       before.size() == 1 ? AxesOfSum(before[0]) : std::vector<int64_t>();
-  const SumForms forms(ctx, OrderReductions(ctx, *applied), target);
+  const SumForms forms(ctx, *applied, target);
   std::vector<std::string> out;
   for (UOp sum : forms.sums()) out.push_back(forms.Of(sum, axes));
   std::ranges::sort(out);

@@ -5,7 +5,6 @@
 
 #include "core/codegen/opt/apply.h"
 #include "core/codegen/opt/heuristic/heuristic.h"
-#include "core/codegen/opt/order_loops.h"
 #include "core/codegen/opt/sum_forms.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -35,7 +34,7 @@ std::string FormOf(UOpContext& ctx, UOp sink, const std::vector<Opt>& opts) {
   const Target target = tests::WideTarget();
   const auto applied = codegen::ApplyOpts(ctx, sink, target, opts);
   if (!applied.ok()) return StatusText(applied.status());
-  const codegen::SumForms forms(ctx, codegen::OrderReductions(ctx, *applied), target);
+  const codegen::SumForms forms(ctx, *applied, target);
   return forms.Of(forms.sums().at(0), codegen::AxesOfSum(codegen::FloatSums(ctx, sink).at(0)));
 }
 

@@ -3,7 +3,8 @@
 //
 // The programs: products of one or two layers; weights of all small floats, floats and integers, through
 // chains of casts, computed, padded or plain; permissions of precision; epilogues with reductions; normal,
-// tiny and huge data.
+// tiny and huge data. A third of them are networks of convolutions, which slide along padded rows and columns, stand in
+// residual blocks and end in a mean.
 #pragma once
 #include <atomic>
 #include <cmath>
@@ -45,17 +46,7 @@ class Author {
   explicit Author(uint64_t seed) : random_(seed) {}
 
   std::string Write() {
-    int64_t rows = 32 + Pick(100), terms = 100 + Pick(300);
-    const Dtype first = Pick(3) == 0 ? kWeightDtypes[Pick(std::size(kWeightDtypes))] : Dtype::F32;
-    UOp x = Input({rows, terms}, ir::IsInt(first) ? Dtype::I32 : first, false);
-    for (int layers = 1 + Pick(2); layers > 0; --layers) {
-      const int64_t columns = 100 + Pick(400);
-      UOp w = Weights(terms, columns, x.dtype());
-      if (Pick(4) == 0 && ir::IsFloat(x.dtype())) x = Cast(Cast(x, Dtype::BF16), x.dtype());
-      x = g_.MatMul(x, w);
-      x = Epilogue(x);
-      terms = columns;
-    }
+    const UOp x = Pick(3) == 0 ? Network() : Products();
     g_.Output(x);
     out_ = ProductSlot{x.dtype(), g_.DimsOf(x)};
     slots.push_back(out_);
@@ -88,6 +79,55 @@ class Author {
   std::vector<ProductSlot> slots;
 
  private:
+  UOp Products() {
+    int64_t rows = 32 + Pick(100), terms = 100 + Pick(300);
+    const Dtype first = Pick(3) == 0 ? kWeightDtypes[Pick(std::size(kWeightDtypes))] : Dtype::F32;
+    UOp x = Input({rows, terms}, ir::IsInt(first) ? Dtype::I32 : first, false);
+    for (int layers = 1 + Pick(2); layers > 0; --layers) {
+      const int64_t columns = 100 + Pick(400);
+      UOp w = Weights(terms, columns, x.dtype());
+      if (Pick(4) == 0 && ir::IsFloat(x.dtype())) x = Cast(Cast(x, Dtype::BF16), x.dtype());
+      x = g_.MatMul(x, w);
+      x = Epilogue(x);
+      terms = columns;
+    }
+    return x;
+  }
+  UOp Network() {
+    constexpr int64_t kChannels[] = {3, 16, 20, 32, 64, 96};
+    const int64_t size = 7 + Pick(20);
+    UOp x =
+        Input({1 + Pick(2), kChannels[Pick(std::size(kChannels))], size, size}, Dtype::F32, false);
+    for (int layers = 1 + Pick(4); layers > 0; --layers) {
+      const ir::Dims dims = g_.DimsOf(x);
+      const int64_t in = dims[1], kernel = Pick(2) == 0 ? 3 : 1;
+      UOp y;
+      if (Pick(5) == 0) {
+        y = g_.DepthwiseConv2d(x, Input({in, 1, 3, 3}, Dtype::F32, true), 1);
+      } else {
+        const bool as_before = Pick(2) == 0 && in > 3;
+        const int64_t out = as_before ? in : kChannels[1 + Pick(std::size(kChannels) - 1)];
+        const Dtype stored = Pick(5) == 0 ? Dtype::BF16 : Dtype::F32;
+        const UOp w = Cast(Input({out, in, kernel, kernel}, stored, true), Dtype::F32);
+        y = g_.Conv2d(x, w, kernel == 1 ? 0 : Pick(4) == 0 ? 0 : 1);
+      }
+      const ir::Dims made = g_.DimsOf(y);
+      if (Pick(2) == 0) {  // as a normalisation with constant statistics
+        const auto of_channels = [&] {
+          return g_.Reshape(Input({made[1]}, Dtype::F32, true), {1, made[1], 1, 1});
+        };
+        y = ir::Add(ctx_, ir::Mul(ctx_, y, of_channels()), of_channels());
+      }
+      if (made == dims && Pick(2) == 0) y = ir::Add(ctx_, y, x);
+      if (Pick(4) != 0) y = g_.Relu(y);
+      if (g_.DimsOf(y)[3] < 3) return y;
+      x = y;
+    }
+    if (Pick(2) == 0) return x;
+    const ir::Dims dims = g_.DimsOf(x);
+    x = g_.Reshape(g_.Mean(x, {2, 3}), {dims[0], dims[1]});
+    return Pick(2) == 0 ? x : g_.MatMul(x, Input({dims[1], 50 + Pick(100)}, Dtype::F32, true));
+  }
   UOp Cast(UOp x, Dtype dtype) { return x.dtype() == dtype ? x : ir::Cast(ctx_, x, dtype); }
   UOp Input(const ir::Dims& dims, Dtype dtype, bool weight) {
     constexpr int kExponents[] = {0, 0, 0, -131, -60, 30};

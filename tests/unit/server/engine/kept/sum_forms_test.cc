@@ -61,13 +61,14 @@ class SumFormsTest : public testing::Test {
 // Axis 2 is the sum.
 TEST_F(SumFormsTest, TilesChangeNoOrder) {
   for (const char* opts : {"VECTOR(1, 8)", "VECTOR(1, 8) UPCAST(0, 4)", "UPCAST(0, 8) UNROLL(2, 2)",
+                           "UPCAST(0, 8) UNROLL(2, 0)", "UNROLL(2, 0)",
                            "VECTOR(1, 8) UPCAST(0, 8) UNROLL(2, 4) PACK(1, 0)", "THREAD(0, 2)"})
     EXPECT_THAT(Compare(Product, "", Product, opts), IsEmpty()) << opts;
 }
 
 TEST_F(SumFormsTest, LanesAndAccumulatorsOfTermsDo) {
-  for (const char* opts : {"VECTOR(2, 8)", "UNROLL(2, 2)", "UPCAST(0, 4) UNROLL(2, 2)",
-                           "UPCAST(0, 8) UNROLL(2, 0)", "BLOCK(1, 4) BLOCK(2, 8)"}) {
+  for (const char* opts :
+       {"VECTOR(2, 8)", "UNROLL(2, 2)", "UPCAST(0, 4) UNROLL(2, 2)", "BLOCK(1, 4) BLOCK(2, 8)"}) {
     EXPECT_THAT(Compare(Product, "", Product, opts), HasSubstr("of 64 f32 products has the forms"))
         << opts;
     EXPECT_THAT(Compare(Product, opts, Product, opts), IsEmpty()) << opts;
