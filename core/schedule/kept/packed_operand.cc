@@ -135,8 +135,7 @@ std::optional<PackedOperand> PackedOf(ir::UOpContext& ctx, const Product& p, con
       (theirs ? both : vector) = a;
     }
   }
-  // Reduced axes along which windows slide stand outside of the others: their gates and offsets are
-  // then computed outside of the inner loop.
+  // Reduced axes along which windows slide come before the others: a word has its elements along one of the others.
   uint64_t slides = 0;
   for (UOp i : other.access->index) {
     const uint64_t axes = AxesIn(ctx, p, i);

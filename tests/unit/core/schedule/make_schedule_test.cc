@@ -359,5 +359,28 @@ TEST(MakeSchedule, APartOfVariableSizeLeavesTheRest) {
   EXPECT_TRUE(s.slots[1].read && s.slots[1].written);
 }
 
+// A sum goes through its axes in their order, whichever of them the terms name first.
+TEST(MakeSchedule, NumbersTheLoopsOfASumInTheOrderOfItsAxes) {
+  ir::UOpContext ctx;
+  GraphBuilder g(ctx);
+  const UOp x = g.Input({8, 6, 5});
+  const UOp column = ir::Iota(ctx, ir::Dtype::I32, ir::ShapeArg(ctx, Dims{8, 6, 5}), 2);
+  const UOp some = ir::Alu(ctx, Op::CMPLT, {column, g.Const(column, 3)});
+  g.Output(g.Sum(ir::Where(ctx, some, x, g.Const(x, 7)), {1, 2}));
+  const schedule::Schedule s = Made(ctx, g.Finish());
+  ASSERT_EQ(s.items.size(), 1u);
+  ir::UOpContext kernel;
+  const UOp sink = *ir::Decode(kernel, s.items[0].graph, ir::Level::kKernel);
+  int sums = 0;
+  for (UOp u : ir::Toposort(kernel, sink)) {
+    if (!u.Is(Op::REDUCE)) continue;
+    ++sums;
+    ASSERT_EQ(u.closed().size(), 2u);
+    EXPECT_EQ(u.closed()[0].src(0).const_int(), 6);
+    EXPECT_LT(u.closed()[0].axis_id(), u.closed()[1].axis_id());
+  }
+  EXPECT_EQ(sums, 1);
+}
+
 }  // namespace
 }  // namespace uopd

@@ -45,12 +45,13 @@ class Author {
  public:
   explicit Author(uint64_t seed) : random_(seed) {}
 
-  std::string Write() {
-    const UOp x = Pick(3) == 0 ? Network() : Products();
-    g_.Output(x);
-    out_ = ProductSlot{x.dtype(), g_.DimsOf(x)};
-    slots.push_back(out_);
-    return ir::Encode(ctx_, sink_ = g_.Finish());
+  std::string Write() { return Write(Pick(3) == 0 ? Network() : Products()); }
+  // Two convolutions beside a connection, and a mean over the pixels.
+  std::string WriteBlock() {
+    const UOp x = Input({1, 64, 14, 14}, Dtype::F32, false);
+    UOp y = g_.Relu(g_.Conv2d(x, Input({96, 64, 3, 3}, Dtype::F32, true), 1));
+    y = g_.Relu(ir::Add(ctx_, g_.Conv2d(y, Input({64, 96, 1, 1}, Dtype::F32, true), 0), x));
+    return Write(g_.Mean(y, {2, 3}));
   }
   std::string Print() { return ir::Print(ctx_, sink_); }
 
@@ -79,6 +80,12 @@ class Author {
   std::vector<ProductSlot> slots;
 
  private:
+  std::string Write(UOp x) {
+    g_.Output(x);
+    out_ = ProductSlot{x.dtype(), g_.DimsOf(x)};
+    slots.push_back(out_);
+    return ir::Encode(ctx_, sink_ = g_.Finish());
+  }
   UOp Products() {
     int64_t rows = 32 + Pick(100), terms = 100 + Pick(300);
     const Dtype first = Pick(3) == 0 ? kWeightDtypes[Pick(std::size(kWeightDtypes))] : Dtype::F32;
@@ -124,6 +131,10 @@ class Author {
       x = y;
     }
     if (Pick(2) == 0) return x;
+    if (Pick(4) != 0) {
+      x = g_.Conv2d(x, Input({64, g_.DimsOf(x)[1], 1, 1}, Dtype::F32, true), 0);
+      if (Pick(2) == 0) x = g_.Relu(x);
+    }
     const ir::Dims dims = g_.DimsOf(x);
     x = g_.Reshape(g_.Mean(x, {2, 3}), {dims[0], dims[1]});
     return Pick(2) == 0 ? x : g_.MatMul(x, Input({dims[1], 50 + Pick(100)}, Dtype::F32, true));
