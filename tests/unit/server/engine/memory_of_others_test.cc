@@ -15,14 +15,17 @@
 #include <thread>
 
 #include "cache/store.h"
+#include "core/base/text.h"
 #include "core/ir/io/print.h"
 #include "core/ir/io/wire.h"
 #include "devices/cuda/cuda_device.h"
+#include "devices/hip/hip_device.h"
 #include "server/engine/compile/source/core_compiler.h"
 #include "server/engine/engine.h"
 #include "tests/support/cuda/fake_cuda.h"
 #include "tests/support/environment.h"
 #include "tests/support/graph_generator.h"
+#include "tests/support/hip/fake_hip.h"
 #include "tests/support/pocl.h"
 #include "tests/unit/server/engine/fixture.h"
 
@@ -51,9 +54,10 @@ struct Act {
   int cancel_at = -1;  // the look of the run at which it is not wanted any more; -1: none
 };
 
-// Copies between two devices, of fixed and of variable sizes, of whole slots and of parts. No kernel is
-// needed for them, so the fake of CUDA's driver can do them.
-test::GeneratedGraph CopyGraph(ir::UOpContext& ctx, uint64_t seed) {
+// Copies between two devices of a kind, of fixed and of variable sizes, of whole slots and of parts. No kernel is
+// needed for them, so the fakes of the drivers can do them.
+test::GeneratedGraph CopyGraph(ir::UOpContext& ctx, std::string_view kind, uint64_t seed) {
+  const std::string first = Cat(kind, ":0"), second = Cat(kind, ":1");
   std::mt19937_64 random(seed);
   const auto pick = [&](uint64_t n) { return static_cast<int64_t>(random() % n); };
   test::GeneratedGraph out;
@@ -64,7 +68,7 @@ test::GeneratedGraph CopyGraph(ir::UOpContext& ctx, uint64_t seed) {
     const auto number = static_cast<int64_t>(out.slots.size());
     out.slots.push_back(test::HostArray::Zeros(ir::Dtype::I32, ir::MaxDims(ctx, ir::Shape(dims))));
     return ir::Param(ctx, number, ir::Dtype::I32, ir::ShapeArg(ctx, ir::Shape(dims)),
-                     other ? "CUDA:1" : "CUDA:0");
+                     other ? second : first);
   };
   for (int64_t i = 1 + pick(3); i > 0; --i) {
     ir::SymbolicDims dims = {ctx.Idx(2 + pick(3)), ctx.Idx(1 + pick(4))};
@@ -77,7 +81,7 @@ test::GeneratedGraph CopyGraph(ir::UOpContext& ctx, uint64_t seed) {
       x = ir::Shrink(ctx, x, ir::ShapeArg(ctx, ir::Shape(ir::SymbolicDims{last, ctx.Idx(0)})),
                      ir::ShapeArg(ctx, ir::Shape(dims)));
     }
-    x = ctx.Make(ir::Op::COPY, x.dtype(), {x}, ctx.Data({}, other ? "CUDA:0" : "CUDA:1"));
+    x = ctx.Make(ir::Op::COPY, x.dtype(), {x}, ctx.Data({}, other ? first : second));
     stores.push_back(ir::Store(ctx, slot(dims, !other), x));
   }
   out.sink = ir::Sink(ctx, stores);
@@ -223,6 +227,16 @@ class MemoryOfOthersTest : public testing::TestWithParam<const char*> {
                                                 .ptxc = "/nowhere/uopd-ptxc"});
       };
     }
+    if (device == "AMD") {
+      options.devices = "AMD,AMD:1";
+      options.open = [pattern = options.memory_pattern](const devices::DeviceName& name) {
+        return devices::hip::HipDevice::Open({.index = name.index,
+                                              .memory_limit_bytes = size_t{64} << 20,
+                                              .pattern = pattern,
+                                              .driver = &tests::FakeHip::LastingDriver(),
+                                              .maybe_compiler = tests::FakeHip::TextCompiler()});
+      };
+    }
     engine_ = *Engine::Create(config, std::make_unique<CoreCompiler>(),
                               std::make_unique<cache::Store>(64 << 20),
                               *devices::Registry::Create(options), nullptr);
@@ -288,6 +302,7 @@ class MemoryOfOthersTest : public testing::TestWithParam<const char*> {
   }
 
   tests::FakeCuda cuda_;
+  tests::FakeHip hip_{cuda_};
   const std::unique_ptr<devices::cuda::CudaDriver> driver_ =
       devices::cuda::CudaDriver::Create(cuda_.Api()).value();
   std::unique_ptr<Engine> engine_;
@@ -297,8 +312,9 @@ class MemoryOfOthersTest : public testing::TestWithParam<const char*> {
 
 TEST_P(MemoryOfOthersTest, NeverLeavesTheDaemon) {
   const std::string_view device = GetParam();
+  const bool copies = device == "CUDA" || device == "AMD";
   const int usual = device == "INTERP" ? 300
-                    : device == "CUDA" ? 60
+                    : copies           ? 60
                     : device == "CPU"  ? 40
                                        : 8;  // by what compiling costs
   const auto graphs = static_cast<int>(test::CasesFromEnvironment("UOPD_FUZZ_LEAKS", usual));
@@ -309,11 +325,11 @@ TEST_P(MemoryOfOthersTest, NeverLeavesTheDaemon) {
     ir::UOpContext ctx;
     const auto number = static_cast<uint64_t>(seed);
     const test::GeneratedGraph g =
-        device == "CUDA" ? CopyGraph(ctx, number)
-                         : test::GenerateGraph(ctx, number,
-                                               {.ops = 3 + seed % 20,
-                                                .symbolic = seed % 3 != 0,
-                                                .devices = two_devices && seed % 2 == 0});
+        copies ? CopyGraph(ctx, device, number)
+               : test::GenerateGraph(ctx, number,
+                                     {.ops = 3 + seed % 20,
+                                      .symbolic = seed % 3 != 0,
+                                      .devices = two_devices && seed % 2 == 0});
     const std::string graph = ir::Encode(ctx, g.sink);
     const std::vector<Act> acts = Director(g, ctx, static_cast<uint64_t>(seed)).Choose(6);
     // The first run compiles, so looks of a run are those of its steps only.
@@ -346,7 +362,8 @@ TEST_P(MemoryOfOthersTest, NeverLeavesTheDaemon) {
   EXPECT_GT(returned_, static_cast<size_t>(graphs) * 50);
 }
 
-INSTANTIATE_TEST_SUITE_P(Device, MemoryOfOthersTest, testing::Values("CPU", "INTERP", "CL", "CUDA"),
+INSTANTIATE_TEST_SUITE_P(Device, MemoryOfOthersTest,
+                         testing::Values("CPU", "INTERP", "CL", "CUDA", "AMD"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
