@@ -76,7 +76,7 @@ class Unroller {
     std::vector<UOp> loops,
         ranges(u.srcs().begin() + static_cast<ptrdiff_t>(n_values), u.srcs().end());
     // The terms of a reduction are combined in the order of its axes.
-    std::ranges::stable_sort(ranges, {}, [](UOp r) { return r.axis_id(); });
+    std::ranges::sort(ranges, {}, [](UOp r) { return r.axis_id(); });
     for (UOp r : ranges) {
       if (auto it = number_.find(r.id()); it != number_.end()) {
         closed.push_back(it->second);
