@@ -8,6 +8,9 @@
 namespace uopd::engine {
 namespace {
 
+// A quarter of each limit of memory stays free while values are made.
+constexpr int64_t kPartThatRunsNeed = 4;
+
 bool IsReadOnly(const ProgramSlot& slot) {
   return slot.info.used && slot.info.read && !slot.info.written;
 }
@@ -27,6 +30,18 @@ bool TakesArguments(const Program& main, std::span<const Argument> arguments) {
     if (!used && (arguments[i].return_data || arguments[i].data)) return false;
   }
   return true;
+}
+
+// What making takes: the values; for the probes contents, two results and a buffer of each slot that is not stable, and
+// the temporaries of a run.
+int64_t BytesToMake(const Program& undivided, const KeptProgram& divided,
+                    const std::vector<bool>& stable) {
+  int64_t out = divided.bytes + undivided.temporary_bytes;
+  for (size_t i = 0; i < undivided.slots.size(); ++i) {
+    const schedule::Slot& slot = undivided.slots[i].info;
+    if (slot.used && !(i < stable.size() && stable[i])) out += 4 * slot.bytes;
+  }
+  return out;
 }
 
 // The values of the variables in the order of the main program, which may differ from that of the
@@ -204,6 +219,9 @@ std::vector<std::shared_ptr<devices::Buffer>> KeptRuns::MemoryOf(
 KeptRuns::Decision KeptRuns::Making(const ProgramKey& key, const KeptProgram& divided,
                                     const std::vector<bool>& slots, std::vector<Contents> now,
                                     KeptMake make) {
+  // While values are made their memory cannot be given back, so only memory that runs leave is used for that.
+  if (BytesToMake(*make.undivided, divided, slots) > quota_->FreeBeside(kPartThatRunsNeed))
+    return {};
   if (!MakeRoom(divided.bytes)) return {};
   make.stable.resize(slots.size());
   for (size_t i = 0; i < slots.size(); ++i) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "server/engine/session/quota.h"
 
+#include <algorithm>
 #include <array>
 
 #include "core/base/telemetry/metrics.h"
@@ -56,6 +57,11 @@ absl::Status Quota::TryTake(int64_t bytes, bool* own) {
   absl::Status status = parent_->Take(bytes);
   if (!status.ok()) used_.fetch_sub(bytes, std::memory_order_relaxed);
   return status;
+}
+
+int64_t Quota::FreeBeside(int64_t parts) const {
+  const int64_t mine = limit() - limit() / parts - used();
+  return parent_ == nullptr ? mine : std::min(mine, parent_->FreeBeside(parts));
 }
 
 void Quota::TakeAlways(int64_t bytes) {

@@ -46,6 +46,9 @@ class Quota {
   void TakeAlways(int64_t bytes);
   void Give(int64_t bytes);
 
+  // Bytes that could be charged now, here and in the larger quotas, if a part of each limit, one of `parts`, shall stay free.
+  int64_t FreeBeside(int64_t parts) const;
+
   int64_t used() const { return used_.load(std::memory_order_relaxed); }
   int64_t limit() const { return limit_.load(std::memory_order_relaxed); }
   // Charges that exist stay, also above the new limit.

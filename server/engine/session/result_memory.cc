@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "server/engine/session/result_memory.h"
 
+#include <algorithm>
+
 #include "core/base/text.h"
 
 namespace uopd::engine {
@@ -32,12 +34,17 @@ void ResultMemory::Remember(uint64_t request_id, const Digest& program, const Ex
     known->maybe_result = std::make_shared<const ExecuteResult>();
     return;
   }
-  if (known->bytes > kMaxBytes) return;
+  if (known->bytes > most_bytes()) return;
   known->maybe_result = std::make_shared<const ExecuteResult>(result);
   known->charge = Charge::Always(quota_, static_cast<int64_t>(known->bytes), ByteClass::kResults);
   with_data_.push_back(request_id);
   bytes_ += known->bytes;
-  while (bytes_ > kMaxBytes || with_data_.size() > kMaxResults) DropData(with_data_.front());
+  while (bytes_ > most_bytes() || with_data_.size() > kMaxResults) DropData(with_data_.front());
+}
+
+// Data cannot be given back when the session needs memory, so a small session keeps little.
+size_t ResultMemory::most_bytes() const {
+  return static_cast<size_t>(std::clamp<int64_t>(quota_.limit() / kPartOfLimit, 0, kMaxBytes));
 }
 
 void ResultMemory::RememberLoss(uint64_t request_id, const Digest& program, absl::Status lost) {

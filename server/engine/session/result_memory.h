@@ -35,6 +35,7 @@ class ResultMemory {
   static constexpr size_t kMaxIds = 1024;
   static constexpr size_t kMaxResults = 64;     // results with data
   static constexpr size_t kMaxBytes = 4 << 20;  // bytes of data; a larger result is not kept
+  static constexpr int64_t kPartOfLimit = 16;   // of the quota's limit that data take at most
   static constexpr size_t kMaxSources = 16;     // a result of more pieces is not read again
 
   // What is kept is charged to the quota. The quota outlives this object.
@@ -59,6 +60,7 @@ class ResultMemory {
   size_t size() const { return known_.size(); }
 
  private:
+  size_t most_bytes() const;
   Known* Add(uint64_t request_id, const Digest& program);
   void DropData(uint64_t request_id);
 

@@ -7,6 +7,7 @@
 
 #include <cstring>
 #include <random>
+#include <thread>
 
 #include "cache/store.h"
 #include "core/base/telemetry/metrics.h"
@@ -192,6 +193,30 @@ TEST(KeptRuns, GivesItsMemoryBack) {
       side.engine().CreateBuffer(side.session(), 100, static_cast<uint64_t>(left), "");
   EXPECT_TRUE(made.ok()) << StatusText(made);
   EXPECT_EQ(metrics::KeptDropped().value(), dropped + 1);
+  side.Free(100);
+  EXPECT_TRUE(RunsUntilUsed(side));
+}
+
+// The memory of a making cannot be given back before its end. So values are made only while a quarter of the session's
+// memory stays free for runs.
+TEST(KeptRuns, MakingLeavesMemoryForRuns) {
+  Side side("1MiB", "1MiB");
+  WriteAll(side);
+  const auto fill = [&](int64_t left) {
+    const int64_t bytes = (1 << 20) - side.session().quota().used() - left;
+    ASSERT_TRUE(
+        side.engine().CreateBuffer(side.session(), 100, static_cast<uint64_t>(bytes), "").ok());
+  };
+  fill((1 << 18) + 20'000);
+  const std::string x = Side::Bytes(kX, 7);
+  std::vector<Argument> arguments = Usual();
+  arguments[kX] = {.data = x};
+  const double made = Made();
+  for (int run = 0; run < 30; ++run) {
+    EXPECT_EQ(side.Run(arguments).find("exceed"), std::string::npos);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // a making would end meanwhile
+  }
+  EXPECT_EQ(Made(), made);
   side.Free(100);
   EXPECT_TRUE(RunsUntilUsed(side));
 }

@@ -47,6 +47,15 @@ TEST(QuotaTest, ChargesGiveBackOnce) {
   EXPECT_EQ(total.used(), 0);
 }
 
+TEST(QuotaTest, FreeBesideIsThatOfTheFullestQuota) {
+  Quota total("limits.total_bytes", 1000), quota("limits.session_bytes", 400, &total);
+  EXPECT_EQ(quota.FreeBeside(4), 300);
+  const Charge mine = *Charge::Take(quota, 100, ByteClass::kBuffers);
+  EXPECT_EQ(quota.FreeBeside(4), 200);
+  const Charge others = *Charge::Take(total, 600, ByteClass::kBuffers);
+  EXPECT_EQ(quota.FreeBeside(4), 50);
+}
+
 TEST(QuotaTest, ChargesAreCountedByClass) {
   Quota total("limits.total_bytes", 100), quota("limits.session_bytes", 100, &total);
   Gauge& answers = metrics::ClientBytes({"answers"});

@@ -18,7 +18,7 @@ TEST(ResultMemoryTest, RemembersTheFirstResultOfAnId) {
 }
 
 TEST(ResultMemoryTest, DataAreBoundedInNumberAndBytes) {
-  Quota quota("limits.session_bytes", 1 << 20);
+  Quota quota("limits.session_bytes", int64_t{1} << 30);
   ResultMemory memory(quota);
   const Digest program = HashBytes("p");
   const auto has_data = [&](uint64_t id) {
@@ -38,6 +38,19 @@ TEST(ResultMemoryTest, DataAreBoundedInNumberAndBytes) {
   EXPECT_GE(quota.used(), int64_t{ResultMemory::kMaxBytes});
   EXPECT_LT(quota.used(), int64_t{ResultMemory::kMaxBytes} + (1 << 20));
   EXPECT_TRUE(has_data(309));
+}
+
+// What is kept cannot be given back, so it must not fill the session.
+TEST(ResultMemoryTest, ASmallSessionKeepsLittle) {
+  Quota quota("limits.session_bytes", 1 << 20);
+  ResultMemory memory(quota);
+  const Digest program = HashBytes("p");
+  for (uint64_t id = 1; id <= 40; ++id)
+    memory.Remember(id, program, {{std::string(10'000, 'x')}}, {});
+  EXPECT_GT(quota.used(), 40'000);
+  EXPECT_LT(quota.used(), 100'000);
+  EXPECT_NE((*memory.Find(40, program))->maybe_result, nullptr);
+  EXPECT_EQ((*memory.Find(1, program))->maybe_result, nullptr);
 }
 
 TEST(ResultMemoryTest, AResultWithoutDataIsKeptAsLongAsItsId) {
