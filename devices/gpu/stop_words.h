@@ -74,8 +74,8 @@ class StopWords : public std::enable_shared_from_this<StopWords> {
     Word word;
     int leases = 0;
     int abandoned = 0;  // of the leases
-    std::optional<Clock::duration>
-        stopped_at;  // when the watchdog began to wait for it, by running_
+    // The value of running_ when the watchdog began to wait for the launches. Empty: it does not wait.
+    std::optional<Clock::duration> stopped_at;
   };
 
   void Release(Entry* entry, bool abandoned) UOPD_EXCLUDES(mu_);
@@ -95,8 +95,8 @@ class StopWords : public std::enable_shared_from_this<StopWords> {
   std::vector<void*> blocks_ UOPD_GUARDED_BY(mu_);
   bool ending_ UOPD_GUARDED_BY(mu_) = false;
   Clock::duration running_ UOPD_GUARDED_BY(mu_){};  // how long the watchdog has looked
-  Clock::duration waited_elsewhere_
-      UOPD_GUARDED_BY(mu_){};  // when it last saw such a wait, by running_
+  // The value of running_ when the watchdog last saw a wait for another device.
+  Clock::duration waited_elsewhere_ UOPD_GUARDED_BY(mu_){};
   std::thread watcher_;
 };
 

@@ -122,7 +122,7 @@ TEST(FreshMemoryTest, ReachesNoClient) {
                                                         .devices = seed % 2 == 0});
     std::mt19937_64 random(seed);
     for (int run = 0; run < 10; ++run) {
-      // The same run several times, so that values may be kept for it.
+      // The daemons get each request four times, so that they may keep values for its program.
       const v1::ExecuteRequest request = RandomRun(ctx, g, random);
       for (int again = 0; again < 4; ++again) {
         const std::string told = one.Execute(request);

@@ -11,8 +11,8 @@
 // tensor graphs, so everything after this step treats them as any other graph.
 //
 // What is kept
-//   - operands of matrix products and convolutions, *packed*: in the order in which the inner loops
-//     read them (product.h);
+//   - operands of matrix products and convolutions, *packed*: what a register tile reads in
+//     one step of its sums lies together (packed_operand.h);
 //   - results of arithmetic that costs more than loading them, such as scale and shift of a batch
 //     norm.
 // The main graph also gets the element order of its own intermediate values from here

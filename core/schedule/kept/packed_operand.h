@@ -2,8 +2,8 @@
 // The packed form of a stable operand of a product.
 //
 // Its axes, outermost first: those that both operands have; blocks of the vectorised axis; the
-// reduced axes; one block of the vectorised axis. So the inner loops of a register tile read
-// consecutive elements. For a convolution that is [out / 64][kh][kw][in][64], for a depthwise
+// reduced axes; one block of the vectorised axis. So each step of a sum reads consecutive elements for a
+// whole register tile. For a convolution that is [out / 64][kh][kw][in][64], for a depthwise
 // convolution, whose vectorised axis both operands have, [kh][kw][channel].
 //
 // Words: if a matrix instruction of the target multiplies the elements (codegen's TC), the form has

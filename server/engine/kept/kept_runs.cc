@@ -219,7 +219,7 @@ std::vector<std::shared_ptr<devices::Buffer>> KeptRuns::MemoryOf(
 KeptRuns::Decision KeptRuns::Making(const ProgramKey& key, const KeptProgram& divided,
                                     const std::vector<bool>& slots, std::vector<Contents> now,
                                     KeptMake make) {
-  // While values are made their memory cannot be given back, so only memory that runs leave is used for that.
+  // Until the values are made and checked, no run can get their memory. So making leaves memory for runs.
   if (BytesToMake(*make.undivided, divided, slots) > quota_->FreeBeside(kPartThatRunsNeed))
     return {};
   if (!MakeRoom(divided.bytes)) return {};

@@ -7,8 +7,9 @@
 // of a reduction is its *kind*: op, dtype, number of terms, and whether it adds up products, squares or
 // other values. If every kind has one form in both programs, the same one, then both add up in the same
 // order, by the same instructions. A kind with several forms is told apart by the number of results. The
-// check refuses some programs that do so. It cannot tell apart two axes of one reduction that have the
-// same size: there the probes decide (probe.h).
+// check refuses some programs that do so. A form does not say in which order the kernel has the axes of a
+// sum: schedules number them as the graph does (core/schedule/lowering), and the probes would find a
+// difference (probe.h).
 #pragma once
 #include <span>
 #include <string>

@@ -11,6 +11,8 @@
 #include <sstream>
 #include <utility>
 
+#include "tests/support/stop_child.h"
+
 namespace uopd::test {
 
 void ChildProgram::Start(std::vector<std::string> words, std::string log,
@@ -44,12 +46,7 @@ void ChildProgram::Kill() {
   pid_ = -1;
 }
 
-void ChildProgram::Pause() const {
-  kill(pid_, SIGSTOP);
-  // One thread takes the signal. Until it does, which is late on a busy machine, the others go on.
-  siginfo_t stopped;
-  waitid(P_PID, static_cast<id_t>(pid_), &stopped, WSTOPPED | WEXITED | WNOWAIT);
-}
+void ChildProgram::Pause() const { StopChild(pid_); }
 
 void ChildProgram::Continue() const { kill(pid_, SIGCONT); }
 

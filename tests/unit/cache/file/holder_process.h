@@ -7,6 +7,8 @@
 
 #include <csignal>
 
+#include "tests/support/stop_child.h"
+
 namespace uopd::cache {
 
 class HolderProcess {
@@ -31,11 +33,7 @@ class HolderProcess {
   ~HolderProcess() { Kill(); }
   HolderProcess(const HolderProcess&) = delete;
   HolderProcess& operator=(const HolderProcess&) = delete;
-  void Freeze() const {
-    kill(pid_, SIGSTOP);
-    siginfo_t stopped;
-    waitid(P_PID, static_cast<id_t>(pid_), &stopped, WSTOPPED | WEXITED | WNOWAIT);
-  }
+  void Freeze() const { test::StopChild(pid_); }
   void Kill() {
     if (pid_ <= 0) return;
     kill(pid_, SIGKILL);

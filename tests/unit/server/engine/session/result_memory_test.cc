@@ -40,7 +40,7 @@ TEST(ResultMemoryTest, DataAreBoundedInNumberAndBytes) {
   EXPECT_TRUE(has_data(309));
 }
 
-// What is kept cannot be given back, so it must not fill the session.
+// Nothing takes a remembered result away when its session needs memory. So the results must leave most of a small session free.
 TEST(ResultMemoryTest, ASmallSessionKeepsLittle) {
   Quota quota("limits.session_bytes", 1 << 20);
   ResultMemory memory(quota);
