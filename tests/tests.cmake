@@ -79,6 +79,9 @@ function(uopd_unit_tests folder)
   else()
     uopd_test_program(${name}_test)
   endif()
+  if(folder MATCHES "^core/")
+    uopd_check_no_accesses(${name}_test)
+  endif()
   target_link_libraries(${name}_test PRIVATE uopd_${name} GTest::gmock GTest::gtest GTest::gtest_main ${ARGN})
   list(LENGTH sources shards)
   math(EXPR shards "(${shards} + 3) / 4")
@@ -93,6 +96,7 @@ file(GLOB support CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/support/*.cc ${CMA
 # tsan_grpc.cc belongs to uopd_proto.
 list(FILTER support EXCLUDE REGEX "/tsan_grpc.cc$")
 add_library(uopd_test_support STATIC ${support})
+uopd_check_no_accesses(uopd_test_support)
 target_link_libraries(uopd_test_support PUBLIC uopd_core_schedule uopd_core_codegen uopd_core_render uopd_core_interp ${CMAKE_DL_LIBS})
 
 # Whole models built with the client's Tensor.

@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "core/base/text.h"
+#include "tests/chaos/machine.h"
 #include "tests/chaos/sockets.h"
 
 namespace uopd::chaos {
@@ -60,8 +61,14 @@ Monitor::Monitor(World& world, MonitorLimits limits)
     : world_(world), limits_(limits), watch_([this] { Watch(); }), lag_([this] { Lag(); }) {}
 
 void Monitor::Lag() {
+  Machine machine;
+  double next = Now() + 1;
   while (!world_.Over()) {
     const double start = Now();
+    if (start >= next) {
+      world_.report().Sample("machine_slowdown", machine.Slowdown());
+      next = start + 1;
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     world_.report().Sample("machine_lag_ms", (Now() - start) * 1e3 - 10);
   }

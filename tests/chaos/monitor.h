@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Monitor: measures the daemon while the actors act: how soon /metrics and /healthz answer, and how
-// much memory the daemon has. It also measures how late this machine wakes a thread; late answers
-// are excused by that time.
+// much memory the daemon has. It also measures how late this machine wakes a thread, and what other
+// programs take of it; late answers are excused by that.
 #pragma once
 #include <thread>
 

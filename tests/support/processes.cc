@@ -33,10 +33,11 @@ std::optional<Entry> Read(pid_t pid) {
   rest >> out.process.state >> out.parent;
   std::string skipped;
   for (int field = 5; field < 14; ++field) rest >> skipped;
-  int64_t user = 0, system = 0;
-  rest >> user >> system;
+  int64_t user = 0, system = 0, ended_user = 0, ended_system = 0;
+  rest >> user >> system >> ended_user >> ended_system;
   if (!rest) return std::nullopt;
   out.process.cpu_ticks = user + system;
+  out.process.ended_ticks = ended_user + ended_system;
   return out;
 }
 
@@ -59,6 +60,13 @@ std::vector<Process> Descendants(pid_t root) {
     for (int depth = 0; depth < 64 && at != root && all.contains(at); ++depth) at = all[at].parent;
     if (at == root && pid != root) out.push_back(entry.process);
   }
+  return out;
+}
+
+int64_t TicksOfTree(pid_t root) {
+  int64_t out = 0;
+  if (const auto own = Read(root)) out = own->process.cpu_ticks + own->process.ended_ticks;
+  for (const Process& process : Descendants(root)) out += process.cpu_ticks + process.ended_ticks;
   return out;
 }
 
