@@ -220,7 +220,7 @@ class Engine {
   void RunIn(RequestContext& request, Session& session, const ExecuteCall& call,
              std::shared_ptr<const Program> program, RunDone done);
   // Runs it with what earlier runs of the session have kept, if they have.
-  std::shared_ptr<KeptRuns> KeptOf(Session& session) const;
+  std::shared_ptr<KeptRuns> KeptOf(Session& session);
   void RunWithKept(RunInput input, Session& session, const ProgramKey& key, RunDone done);
   // Makes values in the background, as a part of `work`.
   void MakeKept(Work work, KeptMake make, KeptMake::Done made);
@@ -262,6 +262,7 @@ class Engine {
   TuneOperations tune_operations_;
   BundleKeys bundle_keys_;
   KeptPrograms kept_programs_;
+  PreemptibleTable preemptible_;
   Roofs roofs_;
   SessionTable sessions_;
   RunWatch watch_;

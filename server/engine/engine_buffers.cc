@@ -4,6 +4,12 @@
 #include "server/engine/engine.h"
 
 namespace uopd::engine {
+namespace {
+
+// Work ends at its next step, or after some milliseconds within one. Only a kernel that cannot be stopped takes longer.
+constexpr std::chrono::seconds kAwaitPreempted{1};
+
+}  // namespace
 
 void Engine::NoteLosses() {
   const std::vector<DeviceState*> lost = devices_.TakeLosses();
@@ -30,7 +36,12 @@ absl::Status Engine::Explained(Session& session, absl::Status error) {
 
 absl::Status Engine::WithBuffers(Session& session, absl::FunctionRef<absl::Status()> work) {
   UOPD_TRY(TakeLoss(session));
+  const uint64_t ends = preemptible_.ends();
   absl::Status status = work();
+  if (absl::IsResourceExhausted(status) &&
+      (preemptible_.AwaitPreempted(kAwaitPreempted) || preemptible_.ends() != ends)) {
+    status = work();
+  }
   return status.ok() ? status : Explained(session, std::move(status));
 }
 

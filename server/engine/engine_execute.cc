@@ -56,7 +56,7 @@ void Engine::RunIn(RequestContext& request, Session& session, const ExecuteCall&
   RunLimits limits = Limits();
   limits.terms = TermsOf(&session, id);
   RunInput input{request, std::move(program), session.buffers(), call.run, std::move(limits),
-                 watch_,  task_pool_};
+                 watch_,  task_pool_,         &preemptible_};
   const ProgramKey key{digest, Resolved(call.options)};
   done = [this, &session, done = std::move(done)](absl::StatusOr<ExecuteResult> result) mutable {
     if (!result.ok()) result = Explained(session, result.status());
@@ -86,11 +86,11 @@ void Engine::RunIn(RequestContext& request, Session& session, const ExecuteCall&
   RunWithKept(std::move(input), session, key, std::move(remember));
 }
 
-std::shared_ptr<KeptRuns> Engine::KeptOf(Session& session) const {
+std::shared_ptr<KeptRuns> Engine::KeptOf(Session& session) {
   // Only Engine puts a Reclaimer there. Calls of a session come one at a time.
   if (auto found = session.kept()) return std::static_pointer_cast<KeptRuns>(found);
   auto made = std::make_shared<KeptRuns>(session.buffers(), session.shared_quota(),
-                                         kept_bytes_.load(std::memory_order_relaxed));
+                                         kept_bytes_.load(std::memory_order_relaxed), preemptible_);
   session.set_kept(made);
   return made;
 }
@@ -175,7 +175,7 @@ void Engine::RunOnce(RequestContext& request, const ExecuteCall& call, Digest* d
                 auto memory = std::make_unique<CallMemory>(session_bytes(), total_);
                 BufferStore& buffers = memory->buffers;
                 StartRun({request, *std::move(program), buffers, call.run, std::move(limits),
-                          watch_, task_pool_},
+                          watch_, task_pool_, &preemptible_},
                          [this, memory = std::move(memory),
                           done = std::move(done)](absl::StatusOr<ExecuteResult> result) mutable {
                            memory = nullptr;

@@ -20,6 +20,9 @@ class Maker : public std::enable_shared_from_this<Maker> {
   }
 
   void Start() {
+    auto values = in_.take_values();
+    if (!values.ok()) return End(KeptMake::Outcome::kFailed);
+    values_ = *std::move(values);
     std::vector<Argument> arguments(in_.first_slot);
     for (size_t i = 0; i < arguments.size() && i < in_.stable.size(); ++i)
       arguments[i].memory = in_.stable[i];
@@ -35,7 +38,7 @@ class Maker : public std::enable_shared_from_this<Maker> {
 
   void AddValues(std::vector<Argument>& arguments) const {
     arguments.resize(in_.first_slot);
-    for (const auto& memory : in_.values) arguments.emplace_back().memory = memory;
+    for (const auto& memory : values_) arguments.emplace_back().memory = memory;
   }
 
   void Run(std::shared_ptr<const Program> program, std::vector<Argument> arguments,
@@ -132,6 +135,7 @@ class Maker : public std::enable_shared_from_this<Maker> {
   // What belongs to the session and to the daemon goes first: both may end once `done` was called.
   void End(KeptMake::Outcome outcome) {
     arguments_.clear();
+    values_.clear();
     charge_ = {};
     KeptMake::Done done = std::exchange(done_, nullptr);
     in_ = {};
@@ -146,6 +150,7 @@ class Maker : public std::enable_shared_from_this<Maker> {
   RequestContext request_;
   BufferStore buffers_{*quota_};  // for the buffers that the runs make; it stays empty
   Charge charge_;
+  std::vector<std::shared_ptr<devices::Buffer>> values_;
   size_t probe_ = 0;
   std::vector<std::string> data_;  // by slot
   std::vector<Argument> arguments_;

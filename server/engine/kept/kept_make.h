@@ -31,7 +31,8 @@ struct KeptMake {
   std::shared_ptr<const Program> undivided, prologue, main;
   size_t first_slot = 0;                                 // of the values, in `prologue` and `main`
   std::vector<std::shared_ptr<devices::Buffer>> stable;  // by slot; null: not stable
-  std::vector<std::shared_ptr<devices::Buffer>> values;
+  // The memory of the values, which is taken when the making begins. An error: there is none, or nobody needs them any more.
+  std::function<absl::StatusOr<std::vector<std::shared_ptr<devices::Buffer>>>()> take_values;
   std::vector<int64_t> variables, main_variables;
   bool checked =
       false;  // equal contents of the stable slots have passed the probes: none is needed

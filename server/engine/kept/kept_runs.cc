@@ -8,7 +8,7 @@
 namespace uopd::engine {
 namespace {
 
-// A quarter of each limit of memory stays free while values are made.
+// A quarter of each limit of memory stays free while values are made, so few calls have to end a making.
 constexpr int64_t kPartThatRunsNeed = 4;
 
 bool IsReadOnly(const ProgramSlot& slot) {
@@ -115,17 +115,17 @@ bool KeptRuns::MakeRoom(int64_t bytes) {
   return held + bytes <= max_bytes_;
 }
 
-absl::StatusOr<std::shared_ptr<KeptRuns::Values>> KeptRuns::Allocate(
-    const KeptProgram& program, std::vector<Contents> now) const {
-  auto out = std::make_shared<Values>();
-  out->quota = quota_;
+absl::Status KeptRuns::Allocate(const KeptProgram& program, Values& values) {
   for (const int64_t bytes : program.slot_bytes) {
-    UOPD_ASSIGN(out->memory.emplace_back(),
-                engine::Allocate(*program.device, bytes, *quota_, ByteClass::kKept));
+    UOPD_ASSIGN(values.memory.emplace_back(),
+                engine::Allocate(*program.device, bytes, *values.quota, ByteClass::kKept));
   }
-  out->made_from = std::move(now);
-  out->bytes = program.bytes;
-  return out;
+  return absl::OkStatus();
+}
+
+std::shared_ptr<KeptRuns::Values> KeptRuns::Take(State& state) {
+  if (state.values != nullptr && state.values->making != nullptr) state.values->making->Preempt();
+  return std::exchange(state.values, nullptr);
 }
 
 KeptRuns::Decision KeptRuns::Begin(const Caller& caller, const ProgramKey& key,
@@ -145,15 +145,15 @@ KeptRuns::Decision KeptRuns::Begin(const Caller& caller, const ProgramKey& key,
     state.stable.Note(now);
     if (state.refused) return {};
     if (state.values != nullptr && !SameContents(state, now, state.values->made_from))
-      stale = std::exchange(state.values, nullptr);
+      stale = Take(state);
     if (state.program != nullptr && state.program->IsLost()) {
       lost = std::exchange(state.program, nullptr);
-      if (state.values != nullptr) stale = std::exchange(state.values, nullptr);
+      if (state.values != nullptr) stale = Take(state);
       --state.programs;  // that it is made again is not the fault of its slots
     }
     if (state.values != nullptr && state.values->differs) {
       state.refused = true;
-      stale = std::exchange(state.values, nullptr);
+      stale = Take(state);
       lost = std::exchange(state.program, nullptr);
       return {};
     }
@@ -195,7 +195,7 @@ KeptRuns::Decision KeptRuns::Begin(const Caller& caller, const ProgramKey& key,
     make.variables.assign(call.variables.begin(), call.variables.end());
     make.main_variables = *std::move(variables);
     make.checked = checked;
-    return Making(key, *divided, slots, std::move(now), std::move(make));
+    return Making(key, std::move(divided), slots, std::move(now), std::move(make));
   }
   metrics::KeptRuns({"used"}).Increment();
   Decision out;
@@ -216,32 +216,40 @@ std::vector<std::shared_ptr<devices::Buffer>> KeptRuns::MemoryOf(
   return out;
 }
 
-KeptRuns::Decision KeptRuns::Making(const ProgramKey& key, const KeptProgram& divided,
+KeptRuns::Decision KeptRuns::Making(const ProgramKey& key, std::shared_ptr<KeptProgram> divided,
                                     const std::vector<bool>& slots, std::vector<Contents> now,
                                     KeptMake make) {
-  // Until the values are made and checked, no run can get their memory. So making leaves memory for runs.
-  if (BytesToMake(*make.undivided, divided, slots) > quota_->FreeBeside(kPartThatRunsNeed))
+  if (BytesToMake(*make.undivided, *divided, slots) > quota_->FreeBeside(kPartThatRunsNeed))
     return {};
-  if (!MakeRoom(divided.bytes)) return {};
+  if (!MakeRoom(divided->bytes)) return {};
   make.stable.resize(slots.size());
   for (size_t i = 0; i < slots.size(); ++i) {
     if (!slots[i]) continue;
     make.stable[i] = buffers_.Find(now[i].handle);
     if (make.stable[i] == nullptr) return {};
   }
-  // Without the lock: taking from the quota may call Drop.
-  auto allocated = Allocate(divided, std::move(now));
-  if (!allocated.ok()) return {};
-  std::shared_ptr<Values> values = *std::move(allocated);
+  auto values = std::make_shared<Values>();
+  values->making = preemptible_.New();
+  values->quota = quota_;
+  values->made_from = std::move(now);
+  values->bytes = divided->bytes;
   {
     MutexLock lock(mu_);
     State& state = StateOf(key);
     state.values = values;
     ++state.makes;
   }
-  make.values = MemoryOf(values);
   make.quota = quota_;
-  make.cancelled = [runs = weak_from_this()] { return runs.expired(); };
+  make.cancelled = [runs = weak_from_this(), preempted = values->making->preempted()] {
+    return runs.expired() || preempted->load(std::memory_order_relaxed);
+  };
+  // Not before the answer: the call that is under way needs memory too.
+  make.take_values = [values, divided = std::move(divided)]()
+      -> absl::StatusOr<std::vector<std::shared_ptr<devices::Buffer>>> {
+    if (!values->making->Begin()) return absl::CancelledError("memory is needed for calls");
+    UOPD_TRY(Allocate(*divided, *values));
+    return MemoryOf(values);
+  };
   Decision out;
   out.make = std::move(make);
   out.made = [runs = weak_from_this(), key, values](KeptMake::Outcome outcome) mutable {
@@ -260,11 +268,13 @@ void KeptRuns::Made(const ProgramKey& key, const std::shared_ptr<Values>& values
   switch (outcome) {
     case KeptMake::Outcome::kSame:
       values->made = true;
+      values->making = nullptr;
       state->checked = values->made_from;
       metrics::KeptRuns({"made"}).Increment();
       break;
     case KeptMake::Outcome::kDiffers:
       values->differs = true;
+      values->making = nullptr;
       metrics::KeptRuns({"refused"}).Increment();
       break;
     case KeptMake::Outcome::kFailed:
@@ -284,7 +294,9 @@ bool KeptRuns::Drop() {
         lost.push_back(std::exchange(state.program, nullptr));
         --state.programs;
       }
-      if (state.values == nullptr || state.values.use_count() > 1) continue;
+      if (state.values == nullptr) continue;
+      if (state.values->making != nullptr) state.values->making->Preempt();
+      if (state.values.use_count() > 1) continue;
       dropped.push_back(std::exchange(state.values, nullptr));
     }
   }

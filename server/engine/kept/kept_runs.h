@@ -15,7 +15,8 @@
 // So a client gets the bits of the undivided program always. A program whose bits differ is left alone.
 //
 // The memory is charged to the session's quota. It is freed when the quota needs it for something
-// else (Drop), and when its contents are out of date.
+// else (Drop), and when its contents are out of date. Values that are being made are then given up, and whoever needs the
+// memory waits for the end of that (preemptible.h).
 //
 // Thread-safe. The calls of a session come one at a time; Drop may come from any thread.
 #pragma once
@@ -26,6 +27,7 @@
 #include <span>
 
 #include "core/base/mutex.h"
+#include "server/engine/base/preemptible.h"
 #include "server/engine/kept/kept_make.h"
 #include "server/engine/kept/kept_program.h"
 #include "server/engine/kept/stable_slots.h"
@@ -59,21 +61,26 @@ class KeptRuns : public Reclaimer, public std::enable_shared_from_this<KeptRuns>
   static constexpr int kMostDoublings = 5;
 
   // `max_bytes`: of all kept values of the session; 0: nothing is kept.
-  KeptRuns(BufferStore& buffers, std::shared_ptr<Quota> quota, int64_t max_bytes)
-      : buffers_(buffers), quota_(std::move(quota)), max_bytes_(max_bytes) {}
+  KeptRuns(BufferStore& buffers, std::shared_ptr<Quota> quota, int64_t max_bytes,
+           PreemptibleTable& preemptible)
+      : buffers_(buffers),
+        quota_(std::move(quota)),
+        max_bytes_(max_bytes),
+        preemptible_(preemptible) {}
 
   // Decides how a call of `program` runs.
   Decision Begin(const Caller& caller, const ProgramKey& key,
                  const std::shared_ptr<const Program>& program, const RunCall& call,
                  KeptPrograms& programs) UOPD_EXCLUDES(mu_);
-  // Frees all kept values that no call uses, and divided programs of devices that are lost. True if
-  // there were values.
+  // Frees all kept values that no call uses, and divided programs of devices that are lost. Ends the making of others, which
+  // hold their memory until then. True if there were values that no call uses.
   bool Drop() override UOPD_EXCLUDES(mu_);
 
  private:
   // A call frees its reference after it has answered. The client may have closed the session then.
   struct Values {
-    std::shared_ptr<Quota> quota;  // outlives the charges of `memory`
+    std::shared_ptr<Preemptible> making;  // null: made. Ends after `memory` is freed
+    std::shared_ptr<Quota> quota;         // outlives the charges of `memory`
     std::vector<Allocation> memory;
     std::vector<Contents> made_from;  // by slot; those of slots that are not stable do not count
     int64_t bytes = 0;
@@ -107,19 +114,22 @@ class KeptRuns : public Reclaimer, public std::enable_shared_from_this<KeptRuns>
   static std::vector<std::shared_ptr<devices::Buffer>> MemoryOf(
       const std::shared_ptr<Values>& values);
   // The decision to make the values from these contents.
-  Decision Making(const ProgramKey& key, const KeptProgram& divided, const std::vector<bool>& slots,
-                  std::vector<Contents> now, KeptMake make) UOPD_EXCLUDES(mu_);
+  Decision Making(const ProgramKey& key, std::shared_ptr<KeptProgram> divided,
+                  const std::vector<bool>& slots, std::vector<Contents> now, KeptMake make)
+      UOPD_EXCLUDES(mu_);
   // Frees values of the programs that were used longest ago until this many bytes are within the
   // limit. False: they cannot be.
   bool MakeRoom(int64_t bytes) UOPD_EXCLUDES(mu_);
   static bool SameContents(const State& state, std::span<const Contents> a,
                            std::span<const Contents> b);
-  absl::StatusOr<std::shared_ptr<Values>> Allocate(const KeptProgram& program,
-                                                   std::vector<Contents> now) const;
+  static absl::Status Allocate(const KeptProgram& program, Values& values);
+  // Takes the values from the program. Nobody will use them, so their making ends.
+  static std::shared_ptr<Values> Take(State& state);
 
   BufferStore& buffers_;
   const std::shared_ptr<Quota> quota_;
   const int64_t max_bytes_;
+  PreemptibleTable& preemptible_;
   Mutex mu_;
   std::list<State> states_ UOPD_GUARDED_BY(mu_);  // the one that was used last comes first
 };

@@ -14,6 +14,9 @@
 namespace uopd::engine {
 namespace {
 
+// A run that finds no memory again and again, since other work takes it first, fails.
+constexpr int kMostBeginsAgain = 4;
+
 // Counts the kernels, and writes a log line for each from log level 2 on.
 void Count(const Program& program, std::span<const int64_t> durations_ns, int log_level) {
   for (size_t i = 0; i < program.steps.size(); ++i) {
@@ -48,7 +51,11 @@ class Run : public std::enable_shared_from_this<Run> {
   Run(RunInput input, RunDone done) : in_(std::move(input)), done_(std::move(done)) {}
 
   void Start() {
-    if (absl::Status status = Bind(); !status.ok()) return End(std::move(status));
+    const uint64_t ends = in_.maybe_preemptible == nullptr ? 0 : in_.maybe_preemptible->ends();
+    if (absl::Status status = Bind(); !status.ok()) {
+      if (!absl::IsResourceExhausted(status) || !BeginsAgain(ends)) End(std::move(status));
+      return;
+    }
     queued_ = Queue();
     if (!RunsInline(*in_.program)) StampSteps();
     if (queued_.ok()) queued_ = QueueResults();
@@ -63,6 +70,18 @@ class Run : public std::enable_shared_from_this<Run> {
   }
 
  private:
+  // Calls Start once more if there may be memory then. `ends`: of preempted work, before the run looked for memory.
+  bool BeginsAgain(uint64_t ends) {
+    if (in_.maybe_preemptible == nullptr || ++begins_again_ > kMostBeginsAgain) return false;
+    const bool waits = in_.maybe_preemptible->AfterPreempted([self = shared_from_this()] {
+      self->in_.task_pool.Post(self->in_.request.caller, [self] { self->Start(); });
+    });
+    if (waits) return true;
+    if (in_.maybe_preemptible->ends() == ends) return false;
+    Start();
+    return true;
+  }
+
   absl::Status Bind() {
     UOPD_TRY(in_.request.Check());
     UOPD_TRY(CheckTime(*in_.program, in_.limits.terms.limit));
@@ -184,6 +203,7 @@ class Run : public std::enable_shared_from_this<Run> {
   ExecuteResult result_;
   absl::Status queued_;  // the first error of queueing
   size_t begun_ = 0;     // steps that may have written something
+  int begins_again_ = 0;
   int64_t steps_begin_ns_ = 0;
   std::atomic<int64_t> steps_end_ns_{0};
 };

@@ -10,6 +10,8 @@
 // If the devices run inline, all work is done before StartRun returns, and `done` is called in
 // StartRun. Otherwise the last device to finish posts the end of the run to `task_pool`.
 //
+// A run that finds no memory while preempted work ends (preemptible.h) begins again after that.
+//
 // RunControl decides whether a run ends early. A run that cannot be done within limits.run_ms is
 // RESOURCE_EXHAUSTED at once; a run that takes longer is RESOURCE_EXHAUSTED later.
 //
@@ -26,6 +28,7 @@
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+#include "server/engine/base/preemptible.h"
 #include "server/engine/base/request_context.h"
 #include "server/engine/base/task_pool.h"
 #include "server/engine/compile/program/program.h"
@@ -67,6 +70,8 @@ struct RunInput {
   RunLimits limits;
   RunWatch& watch;
   TaskPool& task_pool;
+  // Work that gives up its memory for the run. The run waits for its end. Null: there is none.
+  PreemptibleTable* maybe_preemptible = nullptr;
 };
 using RunDone = absl::AnyInvocable<void(absl::StatusOr<ExecuteResult>)>;
 

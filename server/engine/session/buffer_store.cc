@@ -32,8 +32,13 @@ absl::StatusOr<Allocation> Allocate(DeviceState& device, int64_t bytes, Quota& q
   Allocation out;
   out.device = &device;
   UOPD_ASSIGN(out.charge, Charge::Take(quota, ChargedBytes(bytes), what));
-  UOPD_ASSIGN(out.buffer,
-              device.device().Allocate(static_cast<size_t>(bytes), devices::MemoryKind::kDevice));
+  const auto allocate = [&] {
+    return device.device().Allocate(static_cast<size_t>(bytes), devices::MemoryKind::kDevice);
+  };
+  auto buffer = allocate();
+  if (absl::IsResourceExhausted(buffer.status()) && what != ByteClass::kKept && quota.Reclaim())
+    buffer = allocate();
+  UOPD_ASSIGN(out.buffer, std::move(buffer));
   return out;
 }
 
@@ -42,8 +47,12 @@ absl::StatusOr<Allocation> Allocate(DeviceState& device, devices::Stream& stream
   Allocation out;
   out.device = &device;
   UOPD_ASSIGN(out.charge, Charge::Take(quota, ChargedBytes(bytes), ByteClass::kBuffers));
-  UOPD_ASSIGN(out.buffer,
-              stream.Allocate(static_cast<size_t>(bytes), devices::MemoryKind::kDevice));
+  const auto allocate = [&] {
+    return stream.Allocate(static_cast<size_t>(bytes), devices::MemoryKind::kDevice);
+  };
+  auto buffer = allocate();
+  if (absl::IsResourceExhausted(buffer.status()) && quota.Reclaim()) buffer = allocate();
+  UOPD_ASSIGN(out.buffer, std::move(buffer));
   return out;
 }
 

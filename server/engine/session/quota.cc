@@ -59,6 +59,11 @@ absl::Status Quota::TryTake(int64_t bytes, bool* own) {
   return status;
 }
 
+bool Quota::Reclaim() {
+  const bool own = reclaim_ && reclaim_();
+  return (parent_ != nullptr && parent_->Reclaim()) || own;
+}
+
 int64_t Quota::FreeBeside(int64_t parts) const {
   const int64_t mine = limit() - limit() / parts - used();
   return parent_ == nullptr ? mine : std::min(mine, parent_->FreeBeside(parts));

@@ -41,6 +41,8 @@ class Quota {
   // be made again, and returns true if there was any; then the charge is tried once more. Set
   // before the quota is used.
   void set_reclaim(std::function<bool()> reclaim) { reclaim_ = std::move(reclaim); }
+  // Gives back what can be made again, here and in the larger quotas. True if there was any.
+  bool Reclaim();
   // Charges bytes that exist already and that another limit bounds. The charge may exceed the
   // limit; then less is left for others.
   void TakeAlways(int64_t bytes);

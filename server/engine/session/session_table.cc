@@ -69,8 +69,7 @@ absl::StatusOr<SessionUse> SessionTable::Open(std::chrono::milliseconds ttl, con
   if (ttl.count() <= 0) ttl = options_.ttl;
   ttl = std::min(ttl, options_.max_ttl);
   Peer& of_peer = peers_[peer];
-  if (of_peer.quota == nullptr)
-    of_peer.quota = std::make_shared<Quota>("limits.peer_bytes", options_.peer_bytes, &total_);
+  if (of_peer.quota == nullptr) of_peer.quota = QuotaOf(peer);
   auto session = std::make_shared<Session>(id, token, opener, ttl, options_.session_bytes,
                                            options_.session_buffers, of_peer.quota, task_pool_);
   Touch(*session);
@@ -162,6 +161,18 @@ std::vector<std::shared_ptr<Session>> SessionTable::All() const {
   std::vector<std::shared_ptr<Session>> out;
   MutexLock lock(mu_);
   for (const auto& [id, session] : by_id_) out.push_back(session);
+  return out;
+}
+
+std::shared_ptr<Quota> SessionTable::QuotaOf(const std::string& peer) {
+  auto out = std::make_shared<Quota>("limits.peer_bytes", options_.peer_bytes, &total_);
+  out->set_reclaim([this, peer] {
+    bool any = false;
+    for (const auto& session : All()) {
+      if (session->peer() == peer) any |= session->Reclaim();
+    }
+    return any;
+  });
   return out;
 }
 

@@ -107,6 +107,8 @@ class SessionTable {
   Session::Clock::duration Idle(const Session& session) const;
   SessionUse Hold(const std::shared_ptr<Session>& session);
   void Forget(Session& session) UOPD_REQUIRES(mu_);
+  // A quota of all sessions of the peer.
+  std::shared_ptr<Quota> QuotaOf(const std::string& peer) UOPD_REQUIRES(mu_);
   void SweepForever();
   std::vector<std::shared_ptr<Session>> All() const UOPD_EXCLUDES(mu_);
 

@@ -77,7 +77,7 @@ class KeptMakeTest : public testing::Test {
     make.stable = {nullptr, Memory()};
     kept_ = Memory();
     std::memset(kept_->host_data(), 0, kept_->size());
-    make.values = {kept_};
+    make.take_values = [this] { return std::vector{kept_}; };
     make.checked = checked;
     make.quota = quota_;
     make.cancelled = cancelled_;

@@ -58,14 +58,18 @@ std::vector<Argument> Usual() {
 
 class Side {
  public:
-  explicit Side(std::string_view kept_bytes, std::string_view session_bytes = "64MiB") {
+  explicit Side(std::string_view kept_bytes, std::string_view session_bytes = "64MiB",
+                std::chrono::microseconds late = {}, std::string_view peer_bytes = "64MiB",
+                size_t device_bytes = 256 << 20) {
     Config config;
     EXPECT_TRUE(config.Set("limits.session_kept_bytes", kept_bytes, ConfigSource::kFlag).ok());
     EXPECT_TRUE(config.Set("limits.session_bytes", session_bytes, ConfigSource::kFlag).ok());
+    EXPECT_TRUE(config.Set("limits.peer_bytes", peer_bytes, ConfigSource::kFlag).ok());
     EXPECT_TRUE(config.ResolveDefaults().ok());
     devices::RegistryOptions options = TestDevices();
-    options.memory_limit_bytes = 256 << 20;
+    options.memory_limit_bytes = device_bytes;
     options.cpu_threads = 2;
+    options.force_async_us = late.count() > 0 ? static_cast<int>(late.count()) : -1;
     engine_ = *Engine::Create(config, std::make_unique<CoreCompiler>(),
                               std::make_unique<cache::Store>(16 << 20),
                               *devices::Registry::Create(options), nullptr);
@@ -197,8 +201,8 @@ TEST(KeptRuns, GivesItsMemoryBack) {
   EXPECT_TRUE(RunsUntilUsed(side));
 }
 
-// The memory of a making cannot be given back before its end. So values are made only while a quarter of the session's
-// memory stays free for runs.
+// Values are made only while a quarter of the session's memory stays free for runs, so few runs have to wait for the end of a
+// making.
 TEST(KeptRuns, MakingLeavesMemoryForRuns) {
   Side side("1MiB", "1MiB");
   WriteAll(side);
@@ -219,6 +223,79 @@ TEST(KeptRuns, MakingLeavesMemoryForRuns) {
   EXPECT_EQ(Made(), made);
   side.Free(100);
   EXPECT_TRUE(RunsUntilUsed(side));
+}
+
+// y = x + 1
+std::string Increment(int64_t elements) {
+  ir::UOpContext ctx;
+  uopd::test::GraphBuilder g(ctx);
+  const UOp x = g.Input({elements});
+  g.Output(ir::Add(ctx, x, g.Const(x, 1)));
+  return ir::Encode(ctx, g.Finish());
+}
+
+// Calls that need all memory that the session has beside its buffers, while values are being made: they get it.
+TEST(KeptRuns, CallsEndAMakingForItsMemory) {
+  Side side("1MiB", "1MiB", std::chrono::milliseconds(10));  // a making takes some 100 ms
+  WriteAll(side);
+  const std::string x = Side::Bytes(kX, 7);
+  std::vector<Argument> usual = Usual();
+  usual[kX] = {.data = x};
+  (void)side.Run(usual);  // makes the buffer of the result
+  const double kept = metrics::ClientBytes({"kept"}).value();
+  const int64_t before = side.session().quota().used();
+  const int64_t left = (1 << 20) - before - 8192;
+  const auto until_making = [&] {
+    const double made = Made();
+    ASSERT_TRUE(uopd::test::Eventually([&] {
+      (void)side.Run(usual);
+      return metrics::ClientBytes({"kept"}).value() > kept;
+    }));
+    EXPECT_EQ(Made(), made);
+  };
+  const std::string graph = Layer(), big = Increment(left / 8);
+  const std::string data(static_cast<size_t>(left / 8 * 4), '\0');
+  const std::vector<Argument> all = {{.data = data}, {.return_data = true}};
+  side.Use(big);
+  EXPECT_EQ(side.Run(all).size(), data.size());  // compiles it
+  side.Use(graph);
+  until_making();
+  side.Use(big);
+  EXPECT_EQ(side.Run(all).size(), data.size());
+  side.Use(graph);
+  until_making();
+  const absl::Status made =
+      side.engine().CreateBuffer(side.session(), 100, static_cast<uint64_t>(left), "");
+  EXPECT_TRUE(made.ok()) << StatusText(made);
+  side.Free(100);
+  EXPECT_TRUE(RunsUntilUsed(side));
+}
+
+// The limit of a client's sessions together: the kept values of one of them make room for another.
+TEST(KeptRuns, GiveWayToAnotherSessionOfTheClient) {
+  Side side("16MiB", "64MiB", {}, "1MiB");
+  WriteAll(side);
+  ASSERT_TRUE(RunsUntilUsed(side));
+  const uint64_t dropped = metrics::KeptDropped().value();
+  const SessionUse other = *side.engine().sessions().Open(std::chrono::minutes(1), {});
+  const int64_t left = (1 << 20) - side.session().quota().used();
+  const absl::Status made = side.engine().CreateBuffer(*other, 1, static_cast<uint64_t>(left), "");
+  EXPECT_TRUE(made.ok()) << StatusText(made);
+  EXPECT_EQ(metrics::KeptDropped().value(), dropped + 1);
+}
+
+// So they do if a device has less memory than the limits allow.
+TEST(KeptRuns, GiveWayWhenADeviceIsFull) {
+  Side side("16MiB", "64MiB", {}, "64MiB", 1 << 20);
+  WriteAll(side);
+  ASSERT_TRUE(RunsUntilUsed(side));
+  const uint64_t dropped = metrics::KeptDropped().value();
+  // The values take 24,960 bytes.
+  const int64_t left = (1 << 20) - side.session().quota().used() + 20'000;
+  const absl::Status made =
+      side.engine().CreateBuffer(side.session(), 100, static_cast<uint64_t>(left), "");
+  EXPECT_TRUE(made.ok()) << StatusText(made);
+  EXPECT_EQ(metrics::KeptDropped().value(), dropped + 1);
 }
 
 TEST(KeptRuns, KeepsNothingIfItMayNot) {
