@@ -53,12 +53,12 @@ function(uopd_register_tests program label)
   endforeach()
 endfunction()
 
-# Under a sanitizer the sources of a test program are compiled without optimisation, which takes less than half of the time:
+# The sources of a test program are compiled without optimisation, which takes less than half of the time:
 # most of a test's time goes to what it tests. QUICK: not this one, whose own code takes long.
 function(uopd_test_program program)
   cmake_parse_arguments(arg "QUICK" "" "" ${ARGN})
   set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  if(UOPD_SANITIZE AND NOT arg_QUICK)
+  if(NOT arg_QUICK)
     target_compile_options(${program} PRIVATE -O0)
   endif()
 endfunction()
@@ -199,7 +199,7 @@ if(NOT UOPD_CORE_ONLY AND NOT UOPD_SANITIZE)
   # A job that the fork server of the tests of workers has.
   list(APPEND sources ${CMAKE_SOURCE_DIR}/tests/unit/server/worker/job/measure_gpu_test.cc)
   add_executable(uopd_plain_test ${sources} ${amdgpu})
-  uopd_test_program(uopd_plain_test)
+  uopd_test_program(uopd_plain_test QUICK)
   target_link_libraries(uopd_plain_test PRIVATE uopd_test_models uopd_test_support uopd_server_worker uopd_server_net uopd_fake_cuda uopd_devices
                         GTest::gmock GTest::gtest GTest::gtest_main)
   uopd_register_tests(uopd_plain_test plain SHARDS 4 COST 4)

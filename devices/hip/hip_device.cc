@@ -52,7 +52,7 @@ absl::StatusOr<std::shared_ptr<HipDevice>> HipDevice::Open(const HipOptions& opt
   }
   UOPD_ASSIGN(auto context, driver->OpenContext(options.index));
   UOPD_ASSIGN(const HipFacts facts, ReadHipFacts(*driver, options.index));
-  Target target = DescribeHip(facts);
+  Target target = options.maybe_target.value_or(DescribeHip(facts));
   std::shared_ptr<const Compiler> compiler = options.maybe_compiler;
   if (compiler == nullptr) {
     UOPD_ASSIGN(compiler, ChooseCompiler(options, facts.processor, target));

@@ -8,6 +8,7 @@
 #pragma once
 #include <chrono>
 #include <memory>
+#include <optional>
 
 #include "devices/gpu/gpu_device.h"
 #include "devices/hip/amdgpu_compiler.h"
@@ -27,6 +28,7 @@ struct HipOptions {
   bool hiprtc = false;                             // compile through hiprtc alone
   const HiprtcApi* hiprtc_api = nullptr;           // null: LoadHiprtc()
   std::shared_ptr<const Compiler> maybe_compiler;  // of LLVM IR; null: as said above
+  std::optional<Target> maybe_target;  // what maybe_compiler compiles for; none: the chip
 };
 
 class HipDevice final : public gpu::GpuDevice {

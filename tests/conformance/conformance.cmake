@@ -11,7 +11,7 @@ uopd_compile_quickly(uopd_fake_cuda)
 # HIP over that.
 file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/support/hip/*.cc)
 add_library(uopd_fake_hip STATIC ${sources})
-target_link_libraries(uopd_fake_hip PUBLIC uopd_devices_hip uopd_fake_cuda)
+target_link_libraries(uopd_fake_hip PUBLIC uopd_devices_hip uopd_devices_interp uopd_fake_cuda)
 uopd_compile_quickly(uopd_fake_hip)
 
 file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/conformance/*_test.cc)

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <random>
 
+#include "core/base/text.h"
 #include "core/ir/analysis/polynomial.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
@@ -21,7 +22,6 @@ using ir::UOp;
 using ir::UOpContext;
 
 constexpr int64_t kMaxElements = 400;
-constexpr const char* kOtherDevice = "CPU:1";
 
 // A value, the largest magnitude that it can have, and its device.
 struct Value {
@@ -160,9 +160,11 @@ class Generator {
     return dims;
   }
 
+  std::string Device(bool other) const { return Cat(options_.kind, other ? ":1" : ":0"); }
+
   UOp NewSlot(const SymbolicDims& dims, Dtype dtype, bool other) {
     const UOp p = ir::Param(ctx_, static_cast<int64_t>(out_.slots.size()), dtype, Shape(dims),
-                            other ? kOtherDevice : "");
+                            other ? Device(true) : "");
     const Dims most = ir::MaxDims(ctx_, ir::Shape(dims));
     std::vector<double> values(static_cast<size_t>(ir::Product(most)));
     for (double& v : values) v = Pick(-3, 3);
@@ -181,7 +183,7 @@ class Generator {
   Value On(Value v, bool other) {
     if (v.other_device == other) return v;
     v.node = ctx_.Make(Op::COPY, v.node.dtype(), {v.node},
-                       ctx_.Data(std::span<const int64_t>(), other ? kOtherDevice : "CPU:0"));
+                       ctx_.Data(std::span<const int64_t>(), Device(other)));
     v.other_device = other;
     return v;
   }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/ir/context.h"
@@ -29,7 +30,8 @@ struct GeneratedGraph {
 struct GeneratorOptions {
   int ops = 20;           // attempts to add an op; some add nothing
   bool symbolic = false;  // some dimensions are variables
-  bool devices = false;   // values on CPU:0 and CPU:1, with COPYs between them
+  bool devices = false;   // values on two devices of `kind`, 0 and 1, with COPYs between them
+  std::string_view kind = "CPU";
 };
 
 // The same seed and options give the same graph.

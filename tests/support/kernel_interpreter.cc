@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
+#include <span>
 
-#include "absl/container/inlined_vector.h"
 #include "core/base/status.h"
 #include "core/ir/graph.h"
 #include "core/ir/verify/spec.h"
@@ -106,7 +107,7 @@ class Interpreter {
   }
 
   // Null if the gate is false.
-  uint8_t* Address(UOp index) {
+  [[gnu::noinline]] uint8_t* Address(UOp index) {
     if (index.n_src() == 3 && Eval(index.src(2)).i == 0) return nullptr;
     const UOp base = ir::MaybeBaseOf(index.src(0));
     auto& bytes = memory_.at(static_cast<size_t>(base.slot()));
@@ -159,19 +160,28 @@ class Interpreter {
       case Op::SCAN:
         return Scan(u);
       default: {
-        absl::InlinedVector<Scalar, 4> operands;
-        for (const uint32_t s : node.srcs) operands.push_back(Eval(s));
-        if (u.Is(Op::WMMA)) return ir::EvalWmma(u, operands);
-        const auto out = ir::EvalAlu(u.op(), u.dtype(), operands);
+        const size_t first = operands_.size();
+        for (const uint32_t s : node.srcs) {
+          const Scalar operand = Eval(s);
+          operands_.push_back(operand);
+        }
+        const auto out = Apply(u, std::span(operands_).subspan(first));
+        operands_.resize(first);
         UOPD_CHECK(out.has_value());
         return *out;
       }
     }
   }
 
+  static std::optional<Scalar> Apply(UOp u, std::span<const Scalar> operands) {
+    if (u.Is(Op::WMMA)) return ir::EvalWmma(u, operands);
+    return ir::EvalAlu(u.op(), u.dtype(), operands);
+  }
+
   static Scalar Zero(Dtype d) { return ir::IsFloat(d) ? Scalar::Float(d, 0) : Scalar::Int(d, 0); }
 
-  Scalar LoadStaged(UOp index) {
+  // Not inlined, as Reduce, Scan and Address: AddressSanitizer poisons the frame of Compute with every call.
+  [[gnu::noinline]] Scalar LoadStaged(UOp index) {
     if (index.n_src() == 3 && Eval(index.src(2)).i == 0) return Zero(index.dtype());
     const UOp stage = index.src(0);
     const Scalar at = Eval(index.src(1));
@@ -191,7 +201,7 @@ class Interpreter {
     return node.elements.at(static_cast<size_t>(at.i));
   }
 
-  Scalar Reduce(UOp u) {
+  [[gnu::noinline]] Scalar Reduce(UOp u) {
     const bool wide = ir::IsFloat(u.dtype());
     Scalar acc = ir::ReduceIdentity(u.reduce_op(), wide ? Dtype::F64 : u.dtype());
     Loop(u, 0, [&] {
@@ -205,7 +215,7 @@ class Interpreter {
 
   // Adds this iteration's term to the value of the iteration before. Iterations come in the order of
   // the scanned ranges; each combination of the other ranges has a value of its own.
-  Scalar Scan(UOp u) {
+  [[gnu::noinline]] Scalar Scan(UOp u) {
     const auto ranges = u.scanned();
     const bool wide = ir::IsFloat(u.dtype());
     std::vector<int64_t> key = {u.id()};
@@ -229,6 +239,7 @@ class Interpreter {
   const std::map<std::string, int64_t>& variables_;
   std::vector<Node> nodes_;                         // by number; as many as in the constructor
   std::vector<uint32_t> numbers_;                   // by id
+  std::vector<Scalar> operands_;                    // of the nodes that are being computed, a stack
   std::map<std::vector<int64_t>, Scalar> running_;  // of SCANs: see Scan
   uint64_t clock_ = 0, statements_ = 0;
 };

@@ -253,35 +253,36 @@ KeptRuns::Decision KeptRuns::Making(const ProgramKey& key, std::shared_ptr<KeptP
   Decision out;
   out.make = std::move(make);
   out.made = [runs = weak_from_this(), key, values](KeptMake::Outcome outcome) mutable {
-    if (const auto held = runs.lock()) held->Made(key, values, outcome);
+    std::shared_ptr<Preemptible> ended;
+    if (const auto held = runs.lock()) ended = held->Made(key, values, outcome);
     values = nullptr;
   };
   return out;
 }
 
-void KeptRuns::Made(const ProgramKey& key, const std::shared_ptr<Values>& values,
-                    KeptMake::Outcome outcome) {
+std::shared_ptr<Preemptible> KeptRuns::Made(const ProgramKey& key,
+                                            const std::shared_ptr<Values>& values,
+                                            KeptMake::Outcome outcome) {
   std::shared_ptr<Values> failed;  // freed after the lock is released
   MutexLock lock(mu_);
   const auto state = std::ranges::find(states_, key, &State::key);
-  if (state == states_.end() || state->values != values) return;  // they are out of date
+  if (state == states_.end() || state->values != values) return nullptr;  // they are out of date
   switch (outcome) {
     case KeptMake::Outcome::kSame:
       values->made = true;
-      values->making = nullptr;
       state->checked = values->made_from;
       metrics::KeptRuns({"made"}).Increment();
       break;
     case KeptMake::Outcome::kDiffers:
       values->differs = true;
-      values->making = nullptr;
       metrics::KeptRuns({"refused"}).Increment();
       break;
     case KeptMake::Outcome::kFailed:
       failed = std::exchange(state->values, nullptr);
       state->pause = RunsBeforeMaking(*state);
-      break;
+      return nullptr;
   }
+  return std::exchange(values->making, nullptr);
 }
 
 bool KeptRuns::Drop() {

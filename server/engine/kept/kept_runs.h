@@ -108,8 +108,10 @@ class KeptRuns : public Reclaimer, public std::enable_shared_from_this<KeptRuns>
   static int RunsBeforeMaking(const State& state) {
     return kRunsBeforeKeeping << std::min(state.makes, kMostDoublings);
   }
-  void Made(const ProgramKey& key, const std::shared_ptr<Values>& values, KeptMake::Outcome outcome)
-      UOPD_EXCLUDES(mu_);
+  // Returns the making, if it has ended well. The caller frees its reference to the values before, so whoever waits for the end finds
+  // values that can be dropped.
+  std::shared_ptr<Preemptible> Made(const ProgramKey& key, const std::shared_ptr<Values>& values,
+                                    KeptMake::Outcome outcome) UOPD_EXCLUDES(mu_);
   std::vector<Contents> ContentsOf(const Program& program, const RunCall& call) const;
   static std::vector<std::shared_ptr<devices::Buffer>> MemoryOf(
       const std::shared_ptr<Values>& values);

@@ -18,7 +18,7 @@ namespace {
 
 FakeCuda* the_fake = nullptr;
 
-using Memories = std::map<std::byte*, FakeCuda::Memory>;
+using Memories = std::map<std::byte*, FakeCuda::Allocated>;
 
 bool Within(const Memories& memories, int device, std::byte* at, size_t bytes) {
   auto it = memories.upper_bound(at);
@@ -136,6 +136,16 @@ std::byte* FakeCuda::Resolve(int device, CuPointer address, size_t bytes) {
   return nullptr;
 }
 
+std::span<std::byte> FakeCuda::Memory(int device, CuPointer address) {
+  auto* at = reinterpret_cast<std::byte*>(address & ~(kDeviceMark | kHostMark));
+  const bool on_device = (address & kDeviceMark) != 0;
+  if (!on_device && (address & kHostMark) == 0) return {};
+  const auto& memories = on_device ? memory : registered;
+  if (!Within(memories, on_device ? device : -1, at, 1)) return {};
+  const auto& [begin, allocated] = *std::prev(memories.upper_bound(at));
+  return {at, begin + allocated.bytes};
+}
+
 bool FakeCuda::IsRegistered(const void* data, size_t bytes) {
   return Within(registered, -1, static_cast<std::byte*>(const_cast<void*>(data)), bytes);
 }
@@ -240,6 +250,8 @@ CuResult FakeCuda::MakeLaunch(Kernel* kernel, const unsigned* grid, const unsign
   out.kernel = kernel;
   out.behaviour = kernel->behaviour;
   out.shared_bytes = shared;
+  std::copy_n(grid, 3, out.grid);
+  std::copy_n(block, 3, out.block);
   out.arguments.resize(kernel->arguments);
   for (size_t i = 0; i < kernel->arguments; ++i) {
     const void* from = list != nullptr ? list[i] : static_cast<const std::byte*>(extra[1]) + 8 * i;
@@ -273,6 +285,18 @@ void FakeCuda::Execute(int device, const Launch& launch) {
       if (devices[static_cast<size_t>(device)].resets != resets || release_hanging) return;
     }
     return;
+  }
+  if (launch.behaviour.starts_with("host:")) {
+    HostLaunch call{.id = launch.behaviour.substr(5), .arguments = args};
+    std::copy_n(launch.grid, 3, call.grid);
+    std::copy_n(launch.block, 3, call.block);
+    {
+      MutexLock lock(mu);
+      for (const uint64_t argument : args) call.memory.push_back(Memory(device, argument));
+    }
+    if (host_kernels_(call)) return;
+    MutexLock lock(mu);
+    return Break(device, kLaunchFailed);
   }
   MutexLock lock(mu);
   if (launch.behaviour == "hang") {

@@ -20,6 +20,7 @@
 //   stray     reads where no memory is
 //   trap      ends the context with LAUNCH_FAILED
 //   boxes     takes one map of a tensor too, and stores the first int of the tensor to the first argument
+//   host:ID   calls the function of the test (SetHostKernels)
 //   shared    stores the bytes of dynamic shared memory as an int to the first argument
 // A text with the word `error` does not compile. A cubin is the text behind the mark of an ELF file.
 #pragma once
@@ -29,6 +30,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -69,6 +71,18 @@ class FakeCuda {
   // that their arguments point at.
   bool InUse(CuPointer address, size_t bytes);
   void ReleaseHanging();
+  // A launch of a kernel `host:ID`.
+  struct HostLaunch {
+    std::string id;
+    std::vector<uint64_t> arguments;
+    std::vector<std::span<std::byte>>
+        memory;  // by argument: from its address to the end of the allocation; or empty
+    int64_t grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};
+  };
+  // False: the kernel breaks the context. Called by the threads of streams. Set before there are any.
+  void SetHostKernels(std::function<bool(const HostLaunch&)> run) {
+    host_kernels_ = std::move(run);
+  }
   // While it is set, kernels that would spin or hang end at once.
   void LetPass(bool pass);
   // Objects that exist: "memory", "registered", "event", "stream", "module", "link", "graph",
@@ -122,6 +136,7 @@ class FakeCuda {
     Kernel* kernel = nullptr;
     std::string behaviour;
     unsigned shared_bytes = 0;
+    unsigned grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};
     std::vector<uint64_t> arguments;
     std::vector<Map> maps;
   };
@@ -152,6 +167,8 @@ class FakeCuda {
   CuResult Enter(const char* call, bool context = true) UOPD_REQUIRES(mu);
   // The host's address of [address, address + bytes). Null: no such memory on the device.
   std::byte* Resolve(int device, CuPointer address, size_t bytes) UOPD_REQUIRES(mu);
+  // From the address to the end of what was allocated there. Empty: the address is none.
+  std::span<std::byte> Memory(int device, CuPointer address) UOPD_REQUIRES(mu);
   bool IsRegistered(const void* data, size_t bytes) UOPD_REQUIRES(mu);
   void Push(Stream& stream, std::function<void()> work, std::vector<Range> uses = {})
       UOPD_REQUIRES(mu);
@@ -170,12 +187,12 @@ class FakeCuda {
   std::vector<Device> devices UOPD_GUARDED_BY(mu);
   std::map<std::string, int> calls UOPD_GUARDED_BY(mu);
   std::map<std::string, std::vector<Failure>> failures UOPD_GUARDED_BY(mu);
-  struct Memory {
+  struct Allocated {
     int device;
     size_t bytes;
   };
-  std::map<std::byte*, Memory> memory UOPD_GUARDED_BY(mu);
-  std::map<std::byte*, Memory> registered UOPD_GUARDED_BY(mu);
+  std::map<std::byte*, Allocated> memory UOPD_GUARDED_BY(mu);
+  std::map<std::byte*, Allocated> registered UOPD_GUARDED_BY(mu);
   std::map<void*, std::shared_ptr<Event>> events UOPD_GUARDED_BY(mu);
   std::map<void*, std::unique_ptr<Stream>> streams UOPD_GUARDED_BY(mu);
   std::map<void*, std::unique_ptr<Module>> modules UOPD_GUARDED_BY(mu);
@@ -184,6 +201,9 @@ class FakeCuda {
   std::map<void*, std::unique_ptr<Link>> links UOPD_GUARDED_BY(mu);
   bool release_hanging UOPD_GUARDED_BY(mu) = false;
   bool let_pass UOPD_GUARDED_BY(mu) = false;
+
+ private:
+  std::function<bool(const HostLaunch&)> host_kernels_;
 };
 
 // The fake that exists. The functions of the driver use it.

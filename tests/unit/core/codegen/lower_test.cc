@@ -68,6 +68,33 @@ TEST(LowerTest, ADtypeThatTheTargetLacksIsUnimplemented) {
   }
 }
 
+// What a tile multiplies by one element of a row comes in one place. Otherwise the elements of all rows of the tile are in
+// registers at the same time, and the sums do not fit beside them.
+TEST(LowerTest, ATileUsesAnElementOfARowInOnePlace) {
+  ir::UOpContext ctx;
+  const UOp kernel = tests::MatmulKernel(ctx, 30, 64, 20, false, false);
+  const std::vector<Opt> opts = {{OptKind::kVector, 1, 16},
+                                 {OptKind::kUpcast, 1, 2},
+                                 {OptKind::kUpcast, 0, 13},
+                                 {OptKind::kUnroll, 2, 2},
+                                 {OptKind::kThread, 1, 2},
+                                 {OptKind::kPack, 1, 0}};
+  codegen::Options options;
+  options.opts = &opts;
+  const auto lowered = codegen::Lower(ctx, kernel, WideTarget(), options);
+  ASSERT_TRUE(lowered.ok()) << StatusText(lowered.status());
+  std::vector<uint32_t> elements;  // of rows, by use
+  for (UOp line : lowered->linear.srcs()) {
+    if (!line.Is(Op::MULACC)) continue;
+    for (UOp s : line.srcs().first(2)) {
+      if (s.Is(Op::LOAD) && ir::MaybeBaseOf(s.src(0).src(0)).slot() == 1)
+        elements.push_back(s.id());
+    }
+  }
+  ASSERT_EQ(elements.size(), 2u * 13 * 2);
+  for (size_t i = 0; i < elements.size(); i += 2) EXPECT_EQ(elements[i], elements[i + 1]) << i;
+}
+
 TEST(LowerTest, MatmulWithEveryKindOfOpt) {
   ir::UOpContext ctx;
   const UOp k = tests::MatmulKernel(ctx, 12, 40, 20, false, false);

@@ -69,7 +69,7 @@ class Side {
     devices::RegistryOptions options = TestDevices();
     options.memory_limit_bytes = device_bytes;
     options.cpu_threads = 2;
-    options.force_async_us = late.count() > 0 ? static_cast<int>(late.count()) : -1;
+    if (late.count() > 0) options.force_async_us = static_cast<int>(late.count());
     engine_ = *Engine::Create(config, std::make_unique<CoreCompiler>(),
                               std::make_unique<cache::Store>(16 << 20),
                               *devices::Registry::Create(options), nullptr);
