@@ -73,12 +73,9 @@ TEST(LowerTest, ADtypeThatTheTargetLacksIsUnimplemented) {
 TEST(LowerTest, ATileUsesAnElementOfARowInOnePlace) {
   ir::UOpContext ctx;
   const UOp kernel = tests::MatmulKernel(ctx, 30, 64, 20, false, false);
-  const std::vector<Opt> opts = {{OptKind::kVector, 1, 16},
-                                 {OptKind::kUpcast, 1, 2},
-                                 {OptKind::kUpcast, 0, 13},
-                                 {OptKind::kUnroll, 2, 2},
-                                 {OptKind::kThread, 1, 2},
-                                 {OptKind::kPack, 1, 0}};
+  const std::vector<Opt> opts = {{OptKind::kVector, 1, 16}, {OptKind::kUpcast, 1, 2},
+                                 {OptKind::kUpcast, 0, 13}, {OptKind::kUnroll, 2, 2},
+                                 {OptKind::kThread, 1, 2},  {OptKind::kPack, 1, 0}};
   codegen::Options options;
   options.opts = &opts;
   const auto lowered = codegen::Lower(ctx, kernel, WideTarget(), options);
