@@ -2,7 +2,8 @@
 // Machine: the share of this machine's processors that is left for this program and what it started.
 //
 // What other programs take makes everything here slower, and limits of time are longer by that factor. It is measured by
-// counters of the kernel (/proc/stat, /proc/PID/stat), so what this program itself takes is never an excuse.
+// counters of the kernel (/proc/stat, /proc/PID/stat), so the load of this program is no excuse. One exception: when a process of
+// this program is killed and nobody waits for it, its time counts as that of others once.
 #pragma once
 #include <cstdint>
 
