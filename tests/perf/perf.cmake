@@ -51,7 +51,7 @@ if(TARGET uopd)
   add_executable(uopd-gpu-perf ${gpu_perf_sources} ${CMAKE_SOURCE_DIR}/tests/perf/perf.cc ${CMAKE_SOURCE_DIR}/tests/perf/program.cc
                  ${CMAKE_SOURCE_DIR}/tests/perf/targets.cc ${CMAKE_SOURCE_DIR}/tests/perf/models/subjects.cc
                  ${CMAKE_SOURCE_DIR}/tests/perf/models/networks.cc ${CMAKE_SOURCE_DIR}/tests/perf/models/weights.cc
-                 ${CMAKE_SOURCE_DIR}/tests/perf/models/decode_session.cc
+                 ${CMAKE_SOURCE_DIR}/tests/perf/models/decode_session.cc ${CMAKE_SOURCE_DIR}/tests/perf/models/request_perf.cc
                  ${CMAKE_SOURCE_DIR}/tests/support/models/resnet.cc ${CMAKE_SOURCE_DIR}/tests/support/models/transformer.cc)
   target_link_libraries(uopd-gpu-perf PRIVATE uopd_test_support uopd_client_cpp uopd_devices)
   add_test(NAME perf_gpu_runs COMMAND uopd-gpu-perf gpu --device CPU --json --scale 0.02)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Sizes of tests that a developer may change: how many graphs a fuzz test makes, from which seed.
+// What a developer may change about tests: how many graphs a fuzz test makes, from which seed, for which device.
 #pragma once
 #include <cstdint>
 #include <cstdlib>
+#include <string>
 
 namespace uopd::test {
 
@@ -19,6 +20,12 @@ inline int64_t CasesFromEnvironment(const char* name, int64_t usual) {
   usual /= 2;
 #endif
   return FromEnvironment(name, usual);
+}
+
+// The device, or the list of devices, that UOPD_FUZZ_DEVICE names.
+inline std::string NamedDevice(const std::string& otherwise) {
+  const char* named = std::getenv("UOPD_FUZZ_DEVICE");
+  return named != nullptr && *named != 0 ? named : otherwise;
 }
 
 }  // namespace uopd::test

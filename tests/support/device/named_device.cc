@@ -4,13 +4,13 @@
 #include <cstdlib>
 
 #include "devices/registry.h"
+#include "tests/support/environment.h"
 
 namespace uopd::tests {
 
 absl::StatusOr<std::shared_ptr<devices::Device>> OpenNamedDevice(const std::string& otherwise) {
-  const char* named = std::getenv("UOPD_FUZZ_DEVICE");
   devices::RegistryOptions options;
-  options.devices = named != nullptr && *named != 0 ? named : otherwise;
+  options.devices = test::NamedDevice(otherwise);
   options.memory_pattern = devices::PatternOf(std::byte{0xA5});
   options.cuda_specific = std::getenv("UOPD_CUDA_SPECIFIC") != nullptr;
   UOPD_ASSIGN(const auto registry, devices::Registry::Create(options));

@@ -41,15 +41,26 @@ inline int64_t RandomParts(std::mt19937_64& random) {
 
 // The first opts of a list that copies pieces of the operands of a product through a ring of parts, as far as they apply:
 // a matrix instruction, threads, the steps of a sum, parts and warps that copy alone.
-inline void AddRing(codegen::OptPlan& plan, size_t axes, std::mt19937_64& random) {
+inline void AddRing(codegen::OptPlan& plan, ir::UOpContext& ctx, ir::UOp sink, const Target& target,
+                    size_t axes, std::mt19937_64& random) {
   using codegen::OptKind;
   size_t sum = random() % axes;
   const auto add = [&](OptKind kind, size_t axis, int64_t amount) {
     return plan.Add({kind, static_cast<int>(axis), amount}).ok();
   };
-  const int64_t instruction = 1 + static_cast<int64_t>(random() % 4);
-  for (size_t tried = 0; tried < axes && !add(OptKind::kTensorCore, sum, instruction); ++tried)
-    sum = (sum + 1) % axes;
+  // Any of those that fit: instructions of one warp come first, those that read boxes after them.
+  std::vector<codegen::Opt> fitting;
+  for (int axis = 0; axis < static_cast<int>(axes); ++axis) {
+    for (int64_t number = 1; number <= std::ssize(target.matrix_instructions); ++number) {
+      const codegen::Opt opt{OptKind::kTensorCore, axis, number};
+      if (codegen::OptPlan(ctx, sink, target).Add(opt).ok()) fitting.push_back(opt);
+    }
+  }
+  if (!fitting.empty()) {
+    const codegen::Opt& opt = fitting[random() % fitting.size()];
+    sum = static_cast<size_t>(opt.axis);
+    add(opt.kind, sum, opt.amount);
+  }
   if (random() % 2 == 0) add(OptKind::kLocal, random() % axes, 2);
   if (random() % 2 == 0) add(OptKind::kUpcast, random() % axes, 2);
   if (random() % 4 != 0) add(OptKind::kUnroll, sum, int64_t{1} << (1 + random() % 2));
@@ -79,7 +90,7 @@ inline std::vector<codegen::Opt> RandomOpts(ir::UOpContext& ctx, ir::UOp sink, c
   for (int i = target.blocks && !ring && random() % 2 == 0 ? 3 : 0; i > 0; --i)
     (void)plan.Add({codegen::OptKind::kMerge, static_cast<int>(random() % axes),
                     static_cast<int64_t>(random() % axes)});
-  if (ring) AddRing(plan, axes, random);
+  if (ring) AddRing(plan, ctx, sink, target, axes, random);
   const int others = ring ? static_cast<int>(random() % 4) : 8;
   for (int i = 0; i < others; ++i) {
     const size_t kinds =

@@ -6,7 +6,8 @@
 // The calls: random graphs, with sizes that are variables, partial stores, copies between devices; slots
 // that share buffers, new and old ones; data for whole slots and for parts; uploads with gaps; runs that
 // are cancelled before, between and after their steps; repeated request ids; downloads.
-// UOPD_FUZZ_LEAKS sets how many graphs for each device, UOPD_FUZZ_SEED the first one.
+// UOPD_FUZZ_LEAKS sets how many graphs for each device, UOPD_FUZZ_SEED the first one, UOPD_FUZZ_DEVICE a device of this
+// machine for the case "Named".
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,6 +38,7 @@ namespace {
 // Before the program has threads.
 [[maybe_unused]] const bool kUsesPocl = tests::UsePocl();
 
+constexpr std::string_view kNamed = "Named";
 constexpr unsigned char kPatterns[] = {0x35, 0x4a};
 std::atomic<unsigned char> pattern;  // of the memory that is taken now
 
@@ -207,7 +209,9 @@ class Director {
 class MemoryOfOthersTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    const std::string device = GetParam();
+    const std::string device =
+        GetParam() == kNamed ? test::NamedDevice(/*otherwise=*/"") : GetParam();
+    if (device.empty()) GTEST_SKIP() << "UOPD_FUZZ_DEVICE names no device";
     if (const std::string why = tests::WhyNoOpenCl(); device == "CL" && !why.empty()) {
       GTEST_SKIP() << why;
     }
@@ -372,7 +376,7 @@ TEST_P(MemoryOfOthersTest, NeverLeavesTheDaemon) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Device, MemoryOfOthersTest,
-                         testing::Values("CPU", "INTERP", "CL", "CUDA", "AMD"),
+                         testing::Values("CPU", "INTERP", "CL", "CUDA", "AMD", "Named"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

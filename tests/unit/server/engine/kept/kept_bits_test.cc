@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What runs keep changes no bit of their results: random programs (random_products.h) over weights that do not
 // change, some of them returned, each run again and again, until the daemon keeps values for it or refuses
-// to. UOPD_FUZZ_KEPT_BITS sets how many programs, UOPD_FUZZ_SEED the first one.
+// to. UOPD_FUZZ_KEPT_BITS sets how many programs, UOPD_FUZZ_SEED the first one, UOPD_FUZZ_DEVICE the device.
 #include "tests/unit/server/engine/kept/random_products.h"
 
 #include <gtest/gtest.h>
@@ -70,7 +70,7 @@ void RunAgainAndAgain(Engine& engine, Author& author, const std::string& graph,
 TEST(KeptBitsTest, AreThoseOfTheFirstRun) {
   const auto programs = static_cast<int>(test::CasesFromEnvironment("UOPD_FUZZ_KEPT_BITS", 20));
   const auto start = static_cast<int>(test::FromEnvironment("UOPD_FUZZ_SEED", 0));
-  const auto engine = KeepingEngine("CPU");
+  const auto engine = KeepingEngine(test::NamedDevice("CPU"));
   int with_kept = 0, refused = 0;
   for (int seed = start; seed < start + programs; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
@@ -91,7 +91,7 @@ TEST(KeptBitsTest, AreThoseOfTheFirstRun) {
 
 // What image models are made of. Their convolutions have padding, and they end in a mean.
 TEST(KeptBitsTest, AResidualBlockUsesKeptValues) {
-  const auto engine = KeepingEngine("CPU");
+  const auto engine = KeepingEngine(test::NamedDevice("CPU"));
   for (int seed = 0;; ++seed) {
     ASSERT_LT(seed, 8);
     Author author(static_cast<uint64_t>(seed));

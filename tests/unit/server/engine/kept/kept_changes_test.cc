@@ -4,7 +4,8 @@
 //
 // The steps: runs; weights that are written in part, by an upload or by the data of a call; calls that are
 // cancelled at any moment, also those that bring data; request ids that come again; sessions that need
-// the memory. UOPD_FUZZ_KEPT_CHANGES sets how many programs, UOPD_FUZZ_SEED the first one.
+// the memory. UOPD_FUZZ_KEPT_CHANGES sets how many programs, UOPD_FUZZ_SEED the first one,
+// UOPD_FUZZ_DEVICE the device.
 #include <gtest/gtest.h>
 
 #include "tests/support/environment.h"
@@ -146,9 +147,10 @@ TEST(KeptChangesTest, AreFollowed) {
   constexpr int kSteps = 30;
   const auto programs = static_cast<int>(test::CasesFromEnvironment("UOPD_FUZZ_KEPT_CHANGES", 4));
   const auto start = static_cast<int>(test::FromEnvironment("UOPD_FUZZ_SEED", 0));
-  const auto plain = KeepingEngine("CPU", "0");
-  const std::unique_ptr<Engine> keeping[] = {KeepingEngine("CPU"),
-                                             KeepingEngine("CPU", "64MiB", /*drafts=*/true)};
+  const std::string device = test::NamedDevice("CPU");
+  const auto plain = KeepingEngine(device, "0");
+  const std::unique_ptr<Engine> keeping[] = {KeepingEngine(device),
+                                             KeepingEngine(device, "64MiB", /*drafts=*/true)};
   const double used = KeptRunsOf("used");
   for (int seed = start; seed < start + programs; ++seed) {
     BothEngines both(*keeping[seed % 2], *plain, static_cast<uint64_t>(seed));
