@@ -22,6 +22,9 @@ namespace {
 
 using client::Client;
 
+// The time of measuring, and that of running before, at scale 1.
+constexpr double kSeconds = 10, kSettleSeconds = 15;
+
 struct Row {
   std::string name;     // as the peers know it
   std::string subject;  // as MakeSubject knows it
@@ -76,7 +79,7 @@ absl::Status Compare(const Row& row, const std::string& bytes, const nlohmann::j
   return absl::OkStatus();
 }
 
-absl::Status Measure(const Row& row, const std::string& address, PeerProcess& peers, double seconds,
+absl::Status Measure(const Row& row, const std::string& address, PeerProcess& peers, double scale,
                      std::vector<Measurement>& out) {
   UOPD_ASSIGN(auto connection, client::Connection::Connect({.address = address}));
   UOPD_ASSIGN(const client::ClientOptions switches, OptionsOf(row));
@@ -86,10 +89,14 @@ absl::Status Measure(const Row& row, const std::string& address, PeerProcess& pe
   UOPD_ASSIGN(const std::string result, subject->Run());
   UOPD_ASSIGN(const nlohmann::json results, Ask(peers, Cat(row.name, " results")));
   UOPD_TRY(Compare(row, result, results));
+  // Until the daemon has made the values that it keeps, as it has for a model that is used for long.
+  for (const double until = NowSeconds() + kSettleSeconds * scale; NowSeconds() < until;)
+    UOPD_TRY(subject->Run().status());
   constexpr int kTogether = 5;
   std::vector<double> ours;
   std::map<std::string, std::vector<double>> theirs;
-  for (const double until = NowSeconds() + seconds; ours.empty() || NowSeconds() < until;) {
+  for (const double until = NowSeconds() + kSeconds * scale;
+       ours.empty() || NowSeconds() < until;) {
     usleep(50'000);  // the threads of the side before go to sleep
     UOPD_TRY(subject->Run().status());
     for (int i = 0; i < kTogether; ++i) {
@@ -123,8 +130,8 @@ absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
   std::vector<Measurement> out;
   for (const Row& row : Rows()) {
     if (!row.name.starts_with(options.model)) continue;
-    UOPD_TRY(WithFrame(Measure(row, address, *peers, 10 * options.scale, out),
-                       Cat("measuring ", row.name)));
+    UOPD_TRY(
+        WithFrame(Measure(row, address, *peers, options.scale, out), Cat("measuring ", row.name)));
   }
   if (out.empty()) return absl::InvalidArgumentError(Cat("no model begins with ", options.model));
   return out;
