@@ -17,8 +17,8 @@
 namespace uopd::devices::cpu {
 namespace {
 
-// Threads in the background leave the processor to others.
-constexpr std::chrono::microseconds kBackgroundSpin(30);
+// Threads of low priority leave the processor to others.
+constexpr std::chrono::microseconds kLowSpin(30);
 
 class CpuExecutable final : public HostExecutable {
  public:
@@ -107,13 +107,13 @@ CpuDevice::CpuDevice(DeviceInfo info, Target target, const CpuOptions& options,
       threads_(this->target().threads, options.spin) {}
 
 ThreadPool& CpuDevice::threads() {
-  if (!InBackground()) return threads_;
-  MutexLock lock(background_mu_);
-  if (background_ == nullptr) {
-    background_ =
-        std::make_unique<ThreadPool>(target().threads, std::min(spin_, kBackgroundSpin), true);
-  }
-  return *background_;
+  const ThreadPriority priority = PriorityOfThread();
+  if (priority == ThreadPriority::kUsual) return threads_;
+  MutexLock lock(low_mu_);
+  std::unique_ptr<ThreadPool>& pool = low_[priority];
+  if (pool == nullptr)
+    pool = std::make_unique<ThreadPool>(target().threads, std::min(spin_, kLowSpin), priority);
+  return *pool;
 }
 
 absl::StatusOr<std::shared_ptr<Buffer>> CpuDevice::Allocate(size_t bytes, MemoryKind kind) {

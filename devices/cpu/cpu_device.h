@@ -11,14 +11,15 @@
 // of the device. So a thread may wait for threads with lower numbers. %buffers[-2] is the address of
 // `shared_bytes` bytes that the threads of the launch share; they are zeros when it begins.
 //
-// What a background thread launches (thread_priority.h) runs on separate threads: as many as the
-// others, with low priority.
+// What a thread of low priority launches (thread_priority.h) runs on separate threads: as many as the
+// others, with the same low priority.
 //
 // %buffers[-1] is the address of an i32 that is not 0 once the launch is to end (StopFlag). Kernels
 // that run long read it now and then, and return. Between two threads of a launch the device itself
 // reads it. Streams run inline, unless CpuOptions::background forces them to be asynchronous.
 #pragma once
 #include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -52,8 +53,8 @@ class CpuDevice final : public Device {
   absl::StatusOr<std::unique_ptr<Stream>> NewStream() override;
 
   const CpuCompiler& cpu_compiler() const { return *compiler_; }
-  // The threads for what the calling thread launches: the usual ones, or those of low priority.
-  ThreadPool& threads() UOPD_EXCLUDES(background_mu_);
+  // The threads for what the calling thread launches: those of its priority.
+  ThreadPool& threads() UOPD_EXCLUDES(low_mu_);
 
  private:
   CpuDevice(DeviceInfo info, Target target, const CpuOptions& options,
@@ -65,8 +66,9 @@ class CpuDevice final : public Device {
   const std::chrono::microseconds spin_;
   const CommandQueue::Delay stream_background_;
   ThreadPool threads_;
-  Mutex background_mu_;
-  std::unique_ptr<ThreadPool> background_ UOPD_GUARDED_BY(background_mu_);  // made when needed
+  Mutex low_mu_;
+  std::map<ThreadPriority, std::unique_ptr<ThreadPool>> low_
+      UOPD_GUARDED_BY(low_mu_);  // made when needed
 };
 
 }  // namespace uopd::devices::cpu

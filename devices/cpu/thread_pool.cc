@@ -7,13 +7,13 @@
 
 #include <algorithm>
 
-#include "devices/api/host/thread_priority.h"
-
 namespace uopd::devices::cpu {
 namespace {
 
 // After this time a spinning thread lets others have its processor, if any of them can run.
 constexpr std::chrono::microseconds kAlone(20);
+// The time of spinning beside work of the lowest priority. It covers the pause between two kernels of a run.
+constexpr std::chrono::microseconds kBesideIdle(200);
 
 void Pause() {
 #if defined(__x86_64__)
@@ -45,7 +45,7 @@ void BindTo(int processor) {
 
 }  // namespace
 
-ThreadPool::ThreadPool(int threads, std::chrono::microseconds spin, bool background)
+ThreadPool::ThreadPool(int threads, std::chrono::microseconds spin, ThreadPriority priority)
     // On a single core, spinning would keep the thread that one waits for from running.
     : spin_(std::thread::hardware_concurrency() > 1 ? spin : std::chrono::microseconds(0)),
       n_threads_(std::max(threads, 1)) {
@@ -60,8 +60,8 @@ ThreadPool::ThreadPool(int threads, std::chrono::microseconds spin, bool backgro
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &old);  // signals belong to the daemon's own threads
   for (Worker& worker : workers_) {
-    worker.thread = std::thread([this, background, &worker] {
-      if (background) EnterBackground();
+    worker.thread = std::thread([this, priority, &worker] {
+      LowerPriority(priority);
       if (worker.processor >= 0) BindTo(worker.processor);
       Work(worker);
     });
@@ -89,8 +89,11 @@ void ThreadPool::Spin(Done done) const {
       Pause();
     }
     const auto spun = std::chrono::steady_clock::now() - start;
-    if (spun >= spin_) return;
-    if (spun >= kAlone) sched_yield();
+    // A thread that yields to one of the lowest priority gets the processor back at the next tick only, after up to 4 ms. Who
+    // wakes a thread that is parked gets the processor for it at once.
+    const bool beside_idle = IdleWork::Running();
+    if (spun >= (beside_idle ? std::min(spin_, kBesideIdle) : spin_)) return;
+    if (spun >= kAlone && !beside_idle) sched_yield();
   }
 }
 

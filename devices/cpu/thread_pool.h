@@ -22,14 +22,16 @@
 #include <vector>
 
 #include "core/base/mutex.h"
+#include "devices/api/host/thread_priority.h"
 #include "devices/api/stop_flag.h"
 
 namespace uopd::devices::cpu {
 
 class ThreadPool {
  public:
-  // `threads` includes the caller. With one thread every loop runs inline. `background`: the workers have low priority (thread_priority.h).
-  ThreadPool(int threads, std::chrono::microseconds spin, bool background = false);
+  // `threads` includes the caller. With one thread every loop runs inline. `priority`: of the workers.
+  ThreadPool(int threads, std::chrono::microseconds spin,
+             ThreadPriority priority = ThreadPriority::kUsual);
   // REQUIRES: no loop is running.
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

@@ -22,6 +22,9 @@ TaskPool::Running RunningLimits() {
           .of_flow = static_cast<size_t>(RunThreads() / 2)};
 }
 
+// So many makings of kept values run at a time.
+constexpr int kMakingThreads = 2;
+
 // A run that was told to end and still runs after this time is stuck in its device. Kernels read
 // the stop word several times in a tenth of a second.
 constexpr std::chrono::seconds kStuckLimit{2};
@@ -169,7 +172,8 @@ Engine::Engine(const Config& config, std::unique_ptr<GraphCompiler> graph_compil
                   .of_peer = static_cast<size_t>(config.limits_peer_waiting()),
                   .of_flow = static_cast<size_t>(config.limits_flow_waiting())},
                  RunningLimits()),
-      long_runs_(RunThreads(), {}, RunningLimits(), true),
+      long_runs_(RunThreads(), {}, RunningLimits(), devices::ThreadPriority::kBackground),
+      makings_(kMakingThreads, SIZE_MAX),
       gauges_({.store = *store_,
                .devices = devices_,
                .client_bytes = total_,
@@ -177,7 +181,9 @@ Engine::Engine(const Config& config, std::unique_ptr<GraphCompiler> graph_compil
                .maybe_workers = workers_.get(),
                .pools = {{"requests", &task_pool_},
                          {"long_runs", &long_runs_},
+                         {"makings", &makings_},
                          {"graphs", &compile_.pool_of_new_graphs()},
+                         {"own_graphs", &compile_.pool_of_own_graphs()},
                          {"compile", &compilers_}}}) {
   cache_operator_.set_pinned_percent(config.cache_pinned_percent());
   total_.set_reclaim([this] { return sessions_.Reclaim(); });

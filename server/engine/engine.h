@@ -111,6 +111,8 @@ class Engine {
 
   SessionTable& sessions() { return sessions_; }
   Quota& client_bytes() { return total_; }  // limits.total_bytes
+  // Charges for a message. It does not wait for kept values that give way, but may exceed the limit by their bytes.
+  absl::StatusOr<Charge> ChargeMessage(int64_t bytes);
   UnreadAnswers& unread() { return unread_; }
   PeerRates& peer_rates() { return peer_rates_; }
   DeviceSet& devices() { return devices_; }
@@ -270,7 +272,8 @@ class Engine {
   // destroyed.
   TaskPool task_pool_;
   TaskPool long_runs_;
-  Gauges gauges_;  // its thread reads the members above
+  TaskPool makings_;  // of kept values
+  Gauges gauges_;     // its thread reads the members above
 };
 
 }  // namespace uopd::engine

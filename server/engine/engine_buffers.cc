@@ -45,6 +45,18 @@ absl::Status Engine::WithBuffers(Session& session, absl::FunctionRef<absl::Statu
   return status.ok() ? status : Explained(session, std::move(status));
 }
 
+absl::StatusOr<Charge> Engine::ChargeMessage(int64_t bytes) {
+  const uint64_t ends = preemptible_.ends();
+  auto charge = Charge::Take(total_, bytes, ByteClass::kMessages);
+  if (charge.ok()) return charge;
+  // What has ended meanwhile counts as free memory, and not as memory that is about to come back.
+  const int64_t leaving = preemptible_.leaving_bytes();
+  if (bytes <= total_.limit() - total_.used() + leaving)
+    return Charge::Always(total_, bytes, ByteClass::kMessages);
+  if (preemptible_.ends() != ends) return Charge::Take(total_, bytes, ByteClass::kMessages);
+  return charge;
+}
+
 absl::Status Engine::CreateBuffer(Session& session, uint64_t handle, uint64_t bytes,
                                   std::string_view device_name) {
   return WithBuffers(session, [&]() -> absl::Status {

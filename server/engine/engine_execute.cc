@@ -5,6 +5,7 @@
 #include "core/base/text.h"
 #include "server/engine/base/not_found.h"
 #include "server/engine/engine.h"
+#include "server/engine/run/give_way.h"
 
 namespace uopd::engine {
 namespace {
@@ -104,6 +105,12 @@ void Engine::RunWithKept(RunInput input, Session& session, const ProgramKey& key
       runs->Begin(input.request.caller, key, input.program, input.call, kept_programs_);
   if (run) {
     auto kept = std::make_shared<KeptRun>(*std::move(run));  // lives until the run is done
+    input.maybe_need_less = [kept, program = input.program, call = input.call](RunInput& in) {
+      in.program = program;
+      in.call.arguments = call.arguments;
+      in.call.variables = call.variables;
+      *kept = {};
+    };
     input.program = kept->main;
     input.call.arguments = kept->arguments;
     input.call.variables = kept->variables;
@@ -129,10 +136,12 @@ void Engine::RunWithKept(RunInput input, Session& session, const ProgramKey& key
 void Engine::MakeKept(Work work, KeptMake make, KeptMake::Done made) {
   make.limits = Limits();
   make.limits.terms = TermsOf(nullptr, 0);
+  make.limits.terms.limit *=
+      kMostSlowdown;  // the limit of a run is for its steps, and not for the pauses between them
   const Caller caller = make.caller;
-  long_runs_.Post(caller, [this, work = std::move(work), make = std::move(make),
-                           made = std::move(made)]() mutable {
-    StartKeptMake(std::move(make), watch_, long_runs_,
+  makings_.Post(caller, [this, work = std::move(work), make = std::move(make),
+                         made = std::move(made)]() mutable {
+    StartKeptMake(std::move(make), watch_, makings_,
                   [work = std::move(work),
                    made = std::move(made)](KeptMake::Outcome outcome) mutable { made(outcome); });
   });

@@ -9,24 +9,34 @@
 namespace uopd::devices {
 namespace {
 
-// With this nice value a thread gets about a tenth of the processor beside a thread of usual
-// priority, and all of the processor if no such thread runs.
-constexpr int kNice = 10;
+// Beside a thread of usual priority, one of nice 10 gets about a tenth of the processor and one of nice 19 a seventieth.
+// Beside a thread of nice 10, one of nice 19 gets an eighth.
+int NiceOf(ThreadPriority priority) {
+  switch (priority) {
+    case ThreadPriority::kUsual:
+      return 0;
+    case ThreadPriority::kBackground:
+      return 10;
+    case ThreadPriority::kIdle:
+      return 19;
+  }
+  return 0;
+}
 
-thread_local bool in_background = false;
+thread_local ThreadPriority of_thread = ThreadPriority::kUsual;
 
 }  // namespace
 
-void EnterBackground() {
-  if (in_background) return;
-  in_background = true;
+void LowerPriority(ThreadPriority priority) {
+  if (priority <= of_thread) return;
+  of_thread = priority;
   const auto thread = static_cast<id_t>(syscall(SYS_gettid));
   // A sandbox may forbid one of these calls. The work is then done at the usual priority.
-  if (setpriority(PRIO_PROCESS, thread, kNice) != 0) return;
+  if (setpriority(PRIO_PROCESS, thread, NiceOf(priority)) != 0) return;
   const sched_param none{};
   sched_setscheduler(0, SCHED_BATCH, &none);  // 0: this thread
 }
 
-bool InBackground() { return in_background; }
+ThreadPriority PriorityOfThread() { return of_thread; }
 
 }  // namespace uopd::devices

@@ -5,6 +5,7 @@
 // that does not open gives the errors of devices/registry.h. The metrics uopd_device_ready and
 // uopd_device_losses_total follow what the set sees: in Get, List and TakeLosses.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -34,6 +35,8 @@ class DeviceState {
   const std::string& name() const { return device_->info().name; }
   Histogram& kernel_duration() const { return kernel_duration_; }
   Gauge& buffer_bytes() const { return buffer_bytes_; }
+  // The runs of clients that it has now.
+  std::atomic<int>& client_runs() { return client_runs_; }
   // Where the launches of a kernel of this name are counted.
   std::shared_ptr<KernelUse> UseOf(const std::string& kernel) const {
     return usage_.Get(name(), kernel);
@@ -48,6 +51,7 @@ class DeviceState {
   Histogram& kernel_duration_;
   Gauge& buffer_bytes_;
   KernelUsage& usage_;
+  std::atomic<int> client_runs_{0};
   bool loss_noted_ = false;  // guarded by the lock of the set
   Mutex mu_;
   std::vector<TimedStream> idle_ UOPD_GUARDED_BY(mu_);

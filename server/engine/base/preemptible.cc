@@ -32,22 +32,36 @@ bool Preemptible::Keep(const std::shared_ptr<Then>& then) {
   return true;
 }
 
-std::shared_ptr<Preemptible> PreemptibleTable::New() {
-  std::shared_ptr<Preemptible> out(new Preemptible(ends_));
+bool Preemptible::IsLeaving() {
+  MutexLock lock(mu_);
+  return begun_ && preempted_->load(std::memory_order_relaxed);
+}
+
+std::shared_ptr<Preemptible> PreemptibleTable::New(int64_t bytes) {
+  std::shared_ptr<Preemptible> out(new Preemptible(ends_, bytes));
   MutexLock lock(mu_);
   std::erase_if(all_, [](const std::weak_ptr<Preemptible>& work) { return work.expired(); });
   all_.push_back(out);
   return out;
 }
 
-bool PreemptibleTable::AfterPreempted(absl::AnyInvocable<void()> then) {
-  std::vector<std::shared_ptr<Preemptible>> all;  // perhaps destroyed here, without the lock
-  {
-    MutexLock lock(mu_);
-    for (const auto& work : all_) {
-      if (auto held = work.lock()) all.push_back(std::move(held));
-    }
+std::vector<std::shared_ptr<Preemptible>> PreemptibleTable::All() {
+  std::vector<std::shared_ptr<Preemptible>> out;
+  MutexLock lock(mu_);
+  for (const auto& work : all_) {
+    if (auto held = work.lock()) out.push_back(std::move(held));
   }
+  return out;
+}
+
+int64_t PreemptibleTable::leaving_bytes() {
+  int64_t out = 0;
+  for (const auto& work : All()) out += work->IsLeaving() ? work->bytes_ : 0;
+  return out;
+}
+
+bool PreemptibleTable::AfterPreempted(absl::AnyInvocable<void()> then) {
+  const auto all = All();  // perhaps destroyed here, without the lock
   const auto last = std::make_shared<Preemptible::Then>();
   bool any = false;
   for (const auto& work : all) any |= work->Keep(last);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Preemptible: work behind the answers that holds memory, and that ends early when a call needs the memory.
+// Preemptible: work that holds memory which a call needs: the making of values behind the answers, which then ends early, and runs
+// that use such values, after which the values are not used any more.
 //
 // Its memory cannot be taken away at once, because kernels work on it. So who finds memory short preempts the work (Preempt), and a
-// call that found no memory waits until all preempted work has ended, and then tries once more (AfterPreempted).
+// call that found no memory waits until all preempted work has ended, and then tries once more (AfterPreempted). A message, which
+// cannot wait, may exceed its limit by the bytes that are about to come back (leaving_bytes).
 //
 // Thread-safe.
 #pragma once
@@ -40,11 +42,14 @@ class Preemptible {
     ~Then();
   };
 
-  explicit Preemptible(std::shared_ptr<std::atomic<uint64_t>> ends) : ends_(std::move(ends)) {}
+  Preemptible(std::shared_ptr<std::atomic<uint64_t>> ends, int64_t bytes)
+      : ends_(std::move(ends)), bytes_(bytes) {}
   // True if it holds memory and was preempted. Then it owns `then` until its end.
   bool Keep(const std::shared_ptr<Then>& then) UOPD_EXCLUDES(mu_);
+  bool IsLeaving() UOPD_EXCLUDES(mu_);
 
   const std::shared_ptr<std::atomic<uint64_t>> ends_;  // of the table
+  const int64_t bytes_;
   const std::shared_ptr<std::atomic<bool>> preempted_ = std::make_shared<std::atomic<bool>>(false);
   Mutex mu_;
   bool begun_ UOPD_GUARDED_BY(mu_) = false;
@@ -54,7 +59,10 @@ class Preemptible {
 // All such work of a daemon.
 class PreemptibleTable {
  public:
-  std::shared_ptr<Preemptible> New() UOPD_EXCLUDES(mu_);
+  // `bytes`: what it gives back at least.
+  std::shared_ptr<Preemptible> New(int64_t bytes) UOPD_EXCLUDES(mu_);
+  // The bytes that preempted work still holds.
+  int64_t leaving_bytes() UOPD_EXCLUDES(mu_);
   // True: some preempted work still holds memory, and `then` is called once all of it has ended, on the thread that ends the last.
   // False: there is none, and `then` is not called.
   bool AfterPreempted(absl::AnyInvocable<void()> then) UOPD_EXCLUDES(mu_);
@@ -64,6 +72,8 @@ class PreemptibleTable {
   uint64_t ends() const { return ends_->load(std::memory_order_acquire); }
 
  private:
+  std::vector<std::shared_ptr<Preemptible>> All() UOPD_EXCLUDES(mu_);
+
   const std::shared_ptr<std::atomic<uint64_t>> ends_ = std::make_shared<std::atomic<uint64_t>>(0);
   Mutex mu_;
   std::vector<std::weak_ptr<Preemptible>> all_ UOPD_GUARDED_BY(mu_);

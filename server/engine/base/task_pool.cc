@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "core/base/text.h"
-#include "devices/api/host/thread_priority.h"
 #include "server/engine/base/request_context.h"
 
 namespace uopd::engine {
@@ -20,12 +19,12 @@ void Admission::Leave() {
   if (task_pool_ != nullptr) std::exchange(task_pool_, nullptr)->Leave(caller_);
 }
 
-TaskPool::TaskPool(int threads, Bounds bounds, Running running, bool background)
+TaskPool::TaskPool(int threads, Bounds bounds, Running running, devices::ThreadPriority priority)
     : bounds_(bounds), tasks_(running) {
   threads_.reserve(static_cast<size_t>(threads));
   for (int i = 0; i < threads; ++i) {
-    threads_.emplace_back([this, background] {
-      if (background) devices::EnterBackground();
+    threads_.emplace_back([this, priority] {
+      devices::LowerPriority(priority);
       Work();
     });
   }
@@ -160,7 +159,11 @@ void TaskPool::Work() {
       if (++running_ == threads()) all_busy_since_ = std::chrono::steady_clock::now();
     }
     if (taken->item.cancellation != nullptr) taken->item.cancellation->Unwatch();
-    taken->item.task();
+    {
+      std::optional<devices::IdleWork> idle;
+      if (devices::PriorityOfThread() == devices::ThreadPriority::kIdle) idle.emplace();
+      taken->item.task();
+    }
     taken->item = {};  // destroys what the item holds before its place is free
     MutexLock lock(mu_);
     --running_;

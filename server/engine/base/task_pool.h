@@ -21,6 +21,7 @@
 #include "absl/functional/any_invocable.h"
 #include "core/base/mutex.h"
 #include "core/base/status.h"
+#include "devices/api/host/thread_priority.h"
 #include "server/engine/base/cancellation.h"
 #include "server/engine/base/fair_queue.h"
 
@@ -73,9 +74,9 @@ class TaskPool {
   using Running = FairQueue<Item>::Limits;
 
   TaskPool(int threads, size_t max_admitted) : TaskPool(threads, Bounds{.all = max_admitted}, {}) {}
-  // `background`: the threads have low priority, and so has what they launch on the host
-  // (devices/api/host/thread_priority.h).
-  TaskPool(int threads, Bounds bounds, Running running, bool background = false);
+  // `priority`: of the threads, and of what they launch on the host.
+  TaskPool(int threads, Bounds bounds, Running running,
+           devices::ThreadPriority priority = devices::ThreadPriority::kUsual);
   ~TaskPool();
   TaskPool(const TaskPool&) = delete;
   TaskPool& operator=(const TaskPool&) = delete;

@@ -13,6 +13,9 @@
 namespace uopd::engine {
 namespace {
 
+// So many requests of the daemon itself are prepared at a time.
+constexpr int kOwnThreads = 2;
+
 // The program of a request was prepared earlier. On the way of every request.
 void CountInMemory() {
   static Counter& memory = metrics::ProgramLookups({"memory"});
@@ -61,6 +64,7 @@ CompileService::CompileService(Options options, const GraphCompiler& graph_compi
       graphs_(store, options_.limits),
       schedules_(graph_compiler, store, devices, options_.explainer),
       kernels_(loader_, tuning_, devices, task_pool, upgrades_ != nullptr),
+      own_(kOwnThreads, {}, {}, devices::ThreadPriority::kIdle),
       // The limit leaves a thread for other clients even if the compiles of one client never end.
       cold_(
           options_.threads, {},
@@ -110,7 +114,8 @@ std::shared_ptr<Preparation> CompileService::Begin(RequestContext& request, cons
   const Caller who = request.caller;  // a copy: the caller may leave at once
   auto caller = std::make_shared<Preparation>(request, timer_, std::move(done));
   caller->Watch();
-  cold_.Post(who, [this, caller, ref, options, since = NowNs()] {
+  TaskPool& threads = request.background ? own_ : cold_;
+  threads.Post(who, [this, caller, ref, options, since = NowNs()] {
     if (!caller->Start()) return;
     caller->request().timings.Add(Phase::kQueue, NowNs() - since);
     Serve(caller, ref, options);
@@ -121,8 +126,9 @@ std::shared_ptr<Preparation> CompileService::Begin(RequestContext& request, cons
 void CompileService::WithGraph(
     const Caller& caller, const Digest& digest,
     absl::AnyInvocable<void(absl::StatusOr<std::unique_ptr<Graph>>)> work) {
-  cold_.Post(caller, [this, digest, work = std::move(work)]() mutable {
+  own_.Post(caller, [this, digest, work = std::move(work)]() mutable {
     RequestContext request;
+    request.background = true;
     work(graphs_.Get(request, {.digest = digest.view()}));
   });
 }

@@ -78,11 +78,12 @@ class CompileService {
   // Prepares without using this thread and calls `done`, perhaps before it returns. Until then
   // `request` and the bytes of `ref` stay where they are. NOT_FOUND (program): only a digest is
   // given, and no graph with this digest is known. INVALID_ARGUMENT names the node at fault.
-  // INTERNAL names a reproducer. Fills request.timings and request.cache.
+  // INTERNAL names a reproducer. Fills request.timings and request.cache. A request in the background is prepared by threads
+  // and processes of the lowest priority.
   std::shared_ptr<Preparation> Begin(RequestContext& request, const GraphRef& ref,
                                      const CompileOptions& options, Preparation::Done done);
 
-  // Calls `work` on a thread for cold graphs, with the graph of this digest or the reason why there
+  // Calls `work` on a thread of the lowest priority, with the graph of this digest or the reason why there
   // is none.
   void WithGraph(const Caller& caller, const Digest& digest,
                  absl::AnyInvocable<void(absl::StatusOr<std::unique_ptr<Graph>>)> work);
@@ -123,6 +124,7 @@ class CompileService {
   // thread is free.
   std::chrono::nanoseconds AllBusyFor() const { return cold_.AllBusyFor(); }
   const TaskPool& pool_of_new_graphs() const { return cold_; }
+  const TaskPool& pool_of_own_graphs() const { return own_; }
 
   // Begins to make the workers ready for the first compile (warm_up.h). Does not wait.
   void WarmUp();
@@ -167,7 +169,9 @@ class CompileService {
   Kernels kernels_;
   ProgramFlights flights_;
   Timer timer_;
-  TaskPool cold_;  // declared last: its tasks use all members above
+  // Declared last: their tasks use all members above.
+  TaskPool own_;  // requests of the daemon itself
+  TaskPool cold_;
 };
 
 }  // namespace uopd::engine

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "core/base/telemetry/log.h"
-#include "server/engine/kept/probe.h"
 
 namespace uopd::engine {
 namespace {
@@ -17,6 +16,7 @@ class Maker : public std::enable_shared_from_this<Maker> {
     request_.caller = in_.caller;
     request_.cancelled = in_.cancelled;
     request_.background = true;
+    of_runs_.set_all_reclaimable();
   }
 
   void Start() {
@@ -27,10 +27,8 @@ class Maker : public std::enable_shared_from_this<Maker> {
     for (size_t i = 0; i < arguments.size() && i < in_.stable.size(); ++i)
       arguments[i].memory = in_.stable[i];
     AddValues(arguments);
-    Run(in_.prologue, std::move(arguments), {}, [](Maker& self, const ExecuteResult&) {
-      if (self.in_.checked) return self.End(KeptMake::Outcome::kSame);
-      self.Probe(0);
-    });
+    Run(in_.prologue, std::move(arguments), {},
+        [](Maker& self, const ExecuteResult&) { self.Probe(0); });
   }
 
  private:
@@ -78,14 +76,14 @@ class Maker : public std::enable_shared_from_this<Maker> {
 
   void Probe(size_t number) {
     probe_ = number;
-    if (number == std::size(kProbes)) return End(KeptMake::Outcome::kSame);
+    if (number == in_.probes.size()) return End(KeptMake::Outcome::kSame);
     if (number == 0 && !TakeMemory()) return End(KeptMake::Outcome::kFailed);
     const Program& program = *in_.undivided;
     data_.resize(program.slots.size());
     for (size_t i = 0; i < data_.size(); ++i) {
       const schedule::Slot& slot = program.slots[i].info;
       if (!IsGiven(i)) continue;
-      data_[i] = ProbeData(slot.dtype, slot.bytes, kProbes[number], i);
+      data_[i] = ProbeData(slot.dtype, slot.bytes, in_.probes[number], i);
     }
     Run(in_.undivided, Arguments(program), in_.variables,
         [](Maker& self, const ExecuteResult& result) {
@@ -143,12 +141,13 @@ class Maker : public std::enable_shared_from_this<Maker> {
   }
 
   KeptMake in_;
-  const std::shared_ptr<Quota> quota_ = in_.quota;  // outlives buffers_ and charge_
+  const std::shared_ptr<Quota> quota_ = in_.quota;  // outlives the members below
+  Quota of_runs_{"limits.session_bytes", INT64_MAX, quota_.get()};
   RunWatch& watch_;
   TaskPool& task_pool_;
   KeptMake::Done done_;
   RequestContext request_;
-  BufferStore buffers_{*quota_};  // for the buffers that the runs make; it stays empty
+  BufferStore buffers_{of_runs_};  // for the buffers that the runs make; it stays empty
   Charge charge_;
   std::vector<std::shared_ptr<devices::Buffer>> values_;
   size_t probe_ = 0;

@@ -12,8 +12,10 @@
 // versions (kept_runs.h).
 #pragma once
 #include <memory>
+#include <span>
 #include <vector>
 
+#include "server/engine/kept/probe.h"
 #include "server/engine/run/run_service.h"
 
 namespace uopd::engine {
@@ -34,8 +36,8 @@ struct KeptMake {
   // The memory of the values, which is taken when the making begins. An error: there is none, or nobody needs them any more.
   std::function<absl::StatusOr<std::vector<std::shared_ptr<devices::Buffer>>>()> take_values;
   std::vector<int64_t> variables, main_variables;
-  bool checked =
-      false;  // equal contents of the stable slots have passed the probes: none is needed
+  // None: equal contents of the stable slots have passed them.
+  std::span<const ProbeKind> probes;
   std::shared_ptr<Quota> quota;
   RunLimits limits;
 };

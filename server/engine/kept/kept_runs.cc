@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/base/telemetry/log.h"
 #include "core/base/telemetry/metrics.h"
 
 namespace uopd::engine {
@@ -124,8 +125,20 @@ absl::Status KeptRuns::Allocate(const KeptProgram& program, Values& values) {
 }
 
 std::shared_ptr<KeptRuns::Values> KeptRuns::Take(State& state) {
-  if (state.values != nullptr && state.values->making != nullptr) state.values->making->Preempt();
+  if (state.values != nullptr && state.values->holding != nullptr) state.values->holding->Preempt();
   return std::exchange(state.values, nullptr);
+}
+
+bool KeptRuns::PaysNothing(State& state, const Program& undivided) {
+  if (state.uses == kRunsBeforeJudging) return false;
+  if (++state.uses < kRunsBeforeJudging) return false;
+  const int64_t whole = undivided.run_time.Quickest(),
+                main = state.program->main->Get()->run_time.Quickest();
+  if (whole == INT64_MAX || main < whole) return false;
+  UOPD_LOG(kInfo, "kept values make runs no quicker", {"program", state.key.digest.Hex()},
+           {"us", static_cast<double>(main) * 1e-3},
+           {"undivided_us", static_cast<double>(whole) * 1e-3});
+  return true;
 }
 
 KeptRuns::Decision KeptRuns::Begin(const Caller& caller, const ProgramKey& key,
@@ -151,7 +164,10 @@ KeptRuns::Decision KeptRuns::Begin(const Caller& caller, const ProgramKey& key,
       if (state.values != nullptr) stale = Take(state);
       --state.programs;  // that it is made again is not the fault of its slots
     }
-    if (state.values != nullptr && state.values->differs) {
+    const bool used = state.values != nullptr && state.values->made;
+    if (state.values != nullptr &&
+        (state.values->differs || (used && PaysNothing(state, *program)))) {
+      if (used) metrics::KeptRuns({"slower"}).Increment();
       state.refused = true;
       stale = Take(state);
       lost = std::exchange(state.program, nullptr);
@@ -194,7 +210,7 @@ KeptRuns::Decision KeptRuns::Begin(const Caller& caller, const ProgramKey& key,
     make.first_slot = divided->first_slot;
     make.variables.assign(call.variables.begin(), call.variables.end());
     make.main_variables = *std::move(variables);
-    make.checked = checked;
+    if (!checked) make.probes = ProbesFor(program->run_time.Quickest());
     return Making(key, std::move(divided), slots, std::move(now), std::move(make));
   }
   metrics::KeptRuns({"used"}).Increment();
@@ -229,7 +245,7 @@ KeptRuns::Decision KeptRuns::Making(const ProgramKey& key, std::shared_ptr<KeptP
     if (make.stable[i] == nullptr) return {};
   }
   auto values = std::make_shared<Values>();
-  values->making = preemptible_.New();
+  values->holding = preemptible_.New(divided->bytes);
   values->quota = quota_;
   values->made_from = std::move(now);
   values->bytes = divided->bytes;
@@ -240,13 +256,13 @@ KeptRuns::Decision KeptRuns::Making(const ProgramKey& key, std::shared_ptr<KeptP
     ++state.makes;
   }
   make.quota = quota_;
-  make.cancelled = [runs = weak_from_this(), preempted = values->making->preempted()] {
+  make.cancelled = [runs = weak_from_this(), preempted = values->holding->preempted()] {
     return runs.expired() || preempted->load(std::memory_order_relaxed);
   };
   // Not before the answer: the call that is under way needs memory too.
   make.take_values = [values, divided = std::move(divided)]()
       -> absl::StatusOr<std::vector<std::shared_ptr<devices::Buffer>>> {
-    if (!values->making->Begin()) return absl::CancelledError("memory is needed for calls");
+    if (!values->holding->Begin()) return absl::CancelledError("memory is needed for calls");
     UOPD_TRY(Allocate(*divided, *values));
     return MemoryOf(values);
   };
@@ -282,11 +298,11 @@ std::shared_ptr<Preemptible> KeptRuns::Made(const ProgramKey& key,
       state->pause = RunsBeforeMaking(*state);
       return nullptr;
   }
-  return std::exchange(values->making, nullptr);
+  return std::exchange(values->holding, nullptr);
 }
 
 bool KeptRuns::Drop() {
-  std::vector<std::shared_ptr<Values>> dropped;
+  std::vector<std::shared_ptr<Values>> dropped, used;
   std::vector<std::shared_ptr<KeptProgram>> lost;
   {
     MutexLock lock(mu_);
@@ -296,12 +312,21 @@ bool KeptRuns::Drop() {
         --state.programs;
       }
       if (state.values == nullptr) continue;
-      if (state.values->making != nullptr) state.values->making->Preempt();
+      // Else memory that stays short costs a making for every few runs.
+      state.pause = RunsBeforeMaking(state);
+      if (state.values->made && state.values.use_count() > 1) {
+        state.values->holding = preemptible_.New(state.values->bytes);
+        state.values->holding->Begin();
+        state.values->holding->Preempt();
+        used.push_back(std::exchange(state.values, nullptr));
+        continue;
+      }
+      if (state.values->holding != nullptr) state.values->holding->Preempt();
       if (state.values.use_count() > 1) continue;
       dropped.push_back(std::exchange(state.values, nullptr));
     }
   }
-  if (!dropped.empty()) metrics::KeptDropped().Increment(dropped.size());
+  if (const size_t n = dropped.size() + used.size(); n > 0) metrics::KeptDropped().Increment(n);
   return !dropped.empty();
 }
 

@@ -12,11 +12,13 @@
 //      │ a stable slot changed
 //   observe      the undivided program runs, until the slots are stable again, for longer each time
 //
-// So a client gets the bits of the undivided program always. A program whose bits differ is left alone.
+// So a client gets the bits of the undivided program always. A program whose bits differ is left alone,
+// and so is one whose main program is no quicker.
 //
 // The memory is charged to the session's quota. It is freed when the quota needs it for something
-// else (Drop), and when its contents are out of date. Values that are being made are then given up, and whoever needs the
-// memory waits for the end of that (preemptible.h).
+// else (Drop), and when its contents are out of date. Values that are being made or used are then given up, and whoever needs the
+// memory waits for the end of that (preemptible.h). A run for which memory is short gives its kept values up and begins again as
+// the undivided program.
 //
 // Thread-safe. The calls of a session come one at a time; Drop may come from any thread.
 #pragma once
@@ -55,6 +57,8 @@ class KeptRuns : public Reclaimer, public std::enable_shared_from_this<KeptRuns>
   static constexpr int kRunsBeforeKeeping = 3;
   // After so many runs in which a slot was not stable, the program is divided again without it.
   static constexpr int kRunsBeforeChanging = 10;
+  // After so many runs with kept values it must be quicker than the undivided program, else it is left alone.
+  static constexpr int kRunsBeforeJudging = 100;
   // A program whose slots become unstable this often is left alone.
   static constexpr int kMostProgramsOfKey = 4;
   static constexpr size_t kMostKeys = 64;
@@ -72,15 +76,16 @@ class KeptRuns : public Reclaimer, public std::enable_shared_from_this<KeptRuns>
   Decision Begin(const Caller& caller, const ProgramKey& key,
                  const std::shared_ptr<const Program>& program, const RunCall& call,
                  KeptPrograms& programs) UOPD_EXCLUDES(mu_);
-  // Frees all kept values that no call uses, and divided programs of devices that are lost. Ends the making of others, which
-  // hold their memory until then. True if there were values that no call uses.
+  // Frees all kept values that no call uses, and divided programs of devices that are lost. Ends the making of others, and lets no
+  // more runs use those in use; these hold their memory until then (preemptible.h). True if there were values that no call uses.
   bool Drop() override UOPD_EXCLUDES(mu_);
 
  private:
   // A call frees its reference after it has answered. The client may have closed the session then.
   struct Values {
-    std::shared_ptr<Preemptible> making;  // null: made. Ends after `memory` is freed
-    std::shared_ptr<Quota> quota;         // outlives the charges of `memory`
+    // The making of the values, or the last run that uses values which were dropped. Ends after `memory` is freed.
+    std::shared_ptr<Preemptible> holding;
+    std::shared_ptr<Quota> quota;  // outlives the charges of `memory`
     std::vector<Allocation> memory;
     std::vector<Contents> made_from;  // by slot; those of slots that are not stable do not count
     int64_t bytes = 0;
@@ -97,12 +102,15 @@ class KeptRuns : public Reclaimer, public std::enable_shared_from_this<KeptRuns>
     int unsettled = 0;                     // the last runs in which some of `slots` were not stable
     std::shared_ptr<Values> values;        // null: none
     int makes = 0;                         // of `values`, begun so far
-    int pause = 0;                         // runs before the next make, after one that failed
-    std::vector<Contents> checked;         // made_from of the last values that passed the probes
-    bool refused = false;                  // the program is left alone from now on
+    int pause = 0;  // runs before the next make, after one that failed or values that were dropped
+    int uses = 0;   // runs with kept values, up to kRunsBeforeJudging
+    std::vector<Contents> checked;  // made_from of the last values that passed the probes
+    bool refused = false;           // the program is left alone from now on
   };
 
   State& StateOf(const ProgramKey& key) UOPD_REQUIRES(mu_);
+  // Counts a run with kept values. True: there have been enough of them, and they are no quicker.
+  static bool PaysNothing(State& state, const Program& undivided);
   // The stable runs that values need before they are made. Contents that change again and again must
   // not cost a make for every few runs.
   static int RunsBeforeMaking(const State& state) {

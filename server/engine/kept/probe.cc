@@ -36,6 +36,7 @@ Exponents ExponentsOf(ir::Dtype dtype, ProbeKind kind) {
     case ProbeKind::kTiny:
       return {least - 4, least + 1};
     case ProbeKind::kOrdinary:
+    case ProbeKind::kMixed:
       break;
   }
   return {-3, 0};
@@ -46,14 +47,16 @@ Exponents ExponentsOf(ir::Dtype dtype, ProbeKind kind) {
 std::string ProbeData(ir::Dtype dtype, int64_t bytes, ProbeKind kind, uint64_t seed) {
   const auto size = static_cast<size_t>(ir::ByteSize(dtype));
   std::string out(static_cast<size_t>(bytes), '\0');
-  std::mt19937_64 random(seed * std::size(kProbes) + static_cast<uint64_t>(kind));
-  const Exponents exponents = ExponentsOf(dtype, kind);
-  const int span = exponents.high - exponents.low + 1;
-  const auto steps = static_cast<uint64_t>(span);
+  std::mt19937_64 random(seed * (std::size(kProbes) + 1) + static_cast<uint64_t>(kind));
+  const size_t third = out.size() / size / std::size(kProbes) + 1;  // elements
   for (size_t at = 0; at + size <= out.size(); at += size) {
     const uint64_t r = random();
     uint64_t bits = 0;
     if (ir::IsFloat(dtype)) {
+      const Exponents exponents =
+          ExponentsOf(dtype, kind == ProbeKind::kMixed ? kProbes[at / size / third] : kind);
+      const int span = exponents.high - exponents.low + 1;
+      const auto steps = static_cast<uint64_t>(span);
       const double mantissa = 1 + static_cast<double>(r >> 12) * 0x1p-52;
       const int exponent = exponents.low + static_cast<int>((r & 0x7ff) % steps);
       const double magnitude = std::ldexp(mantissa, exponent);

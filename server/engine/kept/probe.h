@@ -6,6 +6,7 @@
 // the same order: sums of random mantissas in another order nearly always differ in some bit.
 #pragma once
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -18,8 +19,15 @@ enum class ProbeKind : uint8_t {
   kOrdinary,  // magnitudes around 1
   kWide,      // magnitudes that differ by many powers of two
   kTiny,      // denormals, and normals whose products are denormal: are they flushed to zero?
+  kMixed,     // a third of each kind, one after the other
 };
 inline constexpr ProbeKind kProbes[] = {ProbeKind::kOrdinary, ProbeKind::kWide, ProbeKind::kTiny};
+inline constexpr ProbeKind kOneProbe[] = {ProbeKind::kMixed};
+// The probes of a program whose runs take this time, in nanoseconds. Each is two runs beside those of the clients.
+inline std::span<const ProbeKind> ProbesFor(int64_t run_ns) {
+  constexpr int64_t kDear = 20'000'000;
+  return run_ns < kDear ? std::span<const ProbeKind>(kProbes) : kOneProbe;
+}
 
 // `bytes` bytes of elements of the dtype. The same seed gives the same bytes.
 std::string ProbeData(ir::Dtype dtype, int64_t bytes, ProbeKind kind, uint64_t seed);

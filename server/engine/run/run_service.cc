@@ -9,6 +9,7 @@
 #include "core/base/text.h"
 #include "server/engine/report/run_text.h"
 #include "server/engine/run/binding.h"
+#include "server/engine/run/give_way.h"
 #include "server/engine/run/steps.h"
 
 namespace uopd::engine {
@@ -72,6 +73,11 @@ class Run : public std::enable_shared_from_this<Run> {
  private:
   // Calls Start once more if there may be memory then. `ends`: of preempted work, before the run looked for memory.
   bool BeginsAgain(uint64_t ends) {
+    if (in_.maybe_need_less) {
+      std::exchange(in_.maybe_need_less, nullptr)(in_);
+      Start();
+      return true;
+    }
     if (in_.maybe_preemptible == nullptr || ++begins_again_ > kMostBeginsAgain) return false;
     const bool waits = in_.maybe_preemptible->AfterPreempted([self = shared_from_this()] {
       self->in_.task_pool.Post(self->in_.request.caller, [self] { self->Start(); });
@@ -102,11 +108,12 @@ class Run : public std::enable_shared_from_this<Run> {
     in_.request.timings.Add(Phase::kCopy, steps_begin_ns_ - start_ns);
     UOPD_TRY(std::move(filled));
     control_.emplace(in_.watch, in_.request, in_.limits.terms, program.may_be_long);
+    if (!in_.request.background) client_run_.emplace(program);
     durations_ns_.resize(program.steps.size(), 0);
     const bool measured = in_.request.maybe_report != nullptr || in_.limits.log_level >= 2;
-    absl::Status status =
-        QueueSteps(program, *binding_, in_.call.variables, *streams_, *control_,
-                   std::span(durations_ns_.data(), durations_ns_.size()), measured, &begun_);
+    absl::Status status = QueueSteps(program, *binding_, in_.call.variables, *streams_, *control_,
+                                     std::span(durations_ns_.data(), durations_ns_.size()),
+                                     measured, in_.request.background, &begun_);
     if (status.ok()) status = binding_->FreeTemporaries(*streams_);
     steps_end_ns_ = NowNs();
     return status;
@@ -188,6 +195,7 @@ class Run : public std::enable_shared_from_this<Run> {
   // once `done` was called.
   void End(absl::StatusOr<ExecuteResult> result) {
     control_.reset();
+    client_run_.reset();
     binding_.reset();
     streams_.reset();
     in_.program = nullptr;
@@ -198,6 +206,7 @@ class Run : public std::enable_shared_from_this<Run> {
   RunDone done_;
   std::optional<Streams> streams_;
   std::optional<Binding> binding_;
+  std::optional<ClientRun> client_run_;
   std::optional<RunControl> control_;  // set from the first step on
   absl::InlinedVector<int64_t, 16> durations_ns_;
   ExecuteResult result_;

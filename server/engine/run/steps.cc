@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_map.h"
+#include "server/engine/run/give_way.h"
 #include "server/worker/job/launch_shape.h"
 
 namespace uopd::engine {
@@ -114,8 +115,10 @@ absl::Status ReplaySteps(const Program& program, const Binding& binding, Streams
 
 absl::Status QueueSteps(const Program& program, const Binding& binding,
                         std::span<const int64_t> values, Streams& streams, RunControl& control,
-                        std::span<int64_t> durations_ns, bool measured, size_t* begun) {
-  if (!RunsInline(program) && HasOneSequence(program)) {
+                        std::span<int64_t> durations_ns, bool measured, bool background,
+                        size_t* begun) {
+  const bool runs_inline = RunsInline(program);
+  if (!runs_inline && HasOneSequence(program)) {
     if (program.may_be_long) UOPD_TRY(control.Check());
     control.Launching();
     *begun = program.steps.size();
@@ -127,6 +130,7 @@ absl::Status QueueSteps(const Program& program, const Binding& binding,
     if (i > 0 || program.may_be_long) UOPD_TRY(control.Check());
     if (i == 0) control.Launching();
     *begun = i + 1;
+    const int64_t start_ns = background ? NowNs() : 0;
     if (step.kernel == nullptr) {
       UOPD_TRY(step.buffers.size() == 1 ? QueueClear(program, step, binding, streams)
                                         : QueueCopy(program, step, binding, streams));
@@ -134,6 +138,8 @@ absl::Status QueueSteps(const Program& program, const Binding& binding,
       UOPD_TRY(QueueKernel(step, binding, values, streams.Of(step.device), &durations_ns[i],
                            control.stop()));
     }
+    if (background && runs_inline)
+      GiveWay(*step.device, std::chrono::nanoseconds(NowNs() - start_ns), control);
   }
   return absl::OkStatus();
 }

@@ -37,7 +37,10 @@ Quota::Quota(std::string name, int64_t limit, std::shared_ptr<Quota> parent)
 absl::Status Quota::Take(int64_t bytes) {
   bool own = false;
   absl::Status status = TryTake(bytes, &own);
-  if (!status.ok() && reclaim_ && reclaim_()) status = TryTake(bytes, &own);
+  // Nobody must lose kept values for a charge that fails anyway. If a larger quota refuses, it has asked for them itself.
+  const bool helps =
+      own && bytes <= limit() - used() + reclaimable_.load(std::memory_order_relaxed);
+  if (!status.ok() && helps && reclaim_ && reclaim_()) status = TryTake(bytes, &own);
   if (!status.ok() && own) refused_.Increment();
   return status;
 }
@@ -56,6 +59,7 @@ absl::Status Quota::TryTake(int64_t bytes, bool* own) {
   if (parent_ == nullptr) return absl::OkStatus();
   absl::Status status = parent_->Take(bytes);
   if (!status.ok()) used_.fetch_sub(bytes, std::memory_order_relaxed);
+  if (status.ok() && all_reclaimable_) parent_->NoteReclaimable(bytes);
   return status;
 }
 
@@ -71,21 +75,32 @@ int64_t Quota::FreeBeside(int64_t parts) const {
 
 void Quota::TakeAlways(int64_t bytes) {
   used_.fetch_add(bytes, std::memory_order_relaxed);
-  if (parent_ != nullptr) parent_->TakeAlways(bytes);
+  if (parent_ == nullptr) return;
+  parent_->TakeAlways(bytes);
+  if (all_reclaimable_) parent_->NoteReclaimable(bytes);
+}
+
+void Quota::NoteReclaimable(int64_t bytes) {
+  reclaimable_.fetch_add(bytes, std::memory_order_relaxed);
+  if (parent_ != nullptr) parent_->NoteReclaimable(bytes);
 }
 
 void Quota::Give(int64_t bytes) {
   used_.fetch_sub(bytes, std::memory_order_relaxed);
-  if (parent_ != nullptr) parent_->Give(bytes);
+  if (parent_ == nullptr) return;
+  if (all_reclaimable_) parent_->NoteReclaimable(-bytes);
+  parent_->Give(bytes);
 }
 
 Charge::Charge(Quota& quota, int64_t bytes, ByteClass what)
     : quota_(&quota), bytes_(bytes), what_(what) {
   Held(what).Add(static_cast<double>(bytes));
+  if (what == ByteClass::kKept) quota.NoteReclaimable(bytes);
 }
 
 void Charge::Release() {
   if (quota_ == nullptr) return;
+  if (what_ == ByteClass::kKept) quota_->NoteReclaimable(-bytes_);
   std::exchange(quota_, nullptr)->Give(bytes_);
   Held(what_).Add(-static_cast<double>(bytes_));
 }

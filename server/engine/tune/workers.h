@@ -4,7 +4,7 @@
 //
 //   compile  the kernels that requests wait for; at most compile.threads processes, forked when needed;
 //            nice 5, so that prepared work that runs in the daemon comes first
-//   upgrade  kernels that replace drafts; as many processes as compile has; nice 19, because the
+//   upgrade  kernels that no request waits for; as many processes as compile has; nice 19, because the
 //            threads of a run wait for each other
 //   tuning   candidates of tuning; tune.workers processes; nice 10, because requests come first
 //   measure  one process per device that runs candidates; nice 10. Two processes would disturb each

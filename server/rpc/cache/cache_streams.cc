@@ -188,9 +188,7 @@ class CacheImportStream final
   absl::Status Work() {
     UOPD_TRY(scope_.request().Check());
     UOPD_ASSIGN(const engine::Work work, engine_.Begin());
-    UOPD_ASSIGN(const engine::Charge charge,
-                engine::Charge::Take(engine_.client_bytes(), BytesOf(request_),
-                                     engine::ByteClass::kMessages));
+    UOPD_ASSIGN(const engine::Charge charge, engine_.ChargeMessage(BytesOf(request_)));
     if (!import_) {
       import_.emplace(engine_.cache_operator(), engine_.bundle_keys(), request_.dry_run());
     }

@@ -40,9 +40,7 @@ class UnaryCall {
   absl::Status Admit(std::string_view session = {}) {
     NameSession(session);
     NameCaller(*incoming_.context, session, request().caller);
-    UOPD_ASSIGN(engine::Charge held,
-                engine::Charge::Take(engine_.client_bytes(), BytesOf(incoming_.request),
-                                     engine::ByteClass::kMessages));
+    UOPD_ASSIGN(engine::Charge held, engine_.ChargeMessage(BytesOf(incoming_.request)));
     UOPD_ASSIGN(admission_, engine_.task_pool().Admit(request().caller));
     auto cancellation = std::make_shared<engine::Cancellation>();
     request().EndWith(cancellation);

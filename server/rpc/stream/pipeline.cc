@@ -114,8 +114,7 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
   Request Charged() {
     Request out;
     out.held = BytesOf(incoming_);
-    auto charge =
-        engine::Charge::Take(engine_.client_bytes(), out.held, engine::ByteClass::kMessages);
+    auto charge = engine_.ChargeMessage(out.held);
     out.refused = charge.status();
     if (charge.ok()) {
       out.charge = *std::move(charge);

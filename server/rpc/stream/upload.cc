@@ -78,8 +78,7 @@ class Upload final : public grpc::ServerReadReactor<v1::UploadRequest>,
   // Takes what a chunk needs. An idle stream must not hold these things.
   absl::Status BeginChunk() {
     UOPD_ASSIGN(work_, engine_.Begin());
-    UOPD_ASSIGN(charge_, engine::Charge::Take(engine_.client_bytes(), BytesOf(message_),
-                                              engine::ByteClass::kMessages));
+    UOPD_ASSIGN(charge_, engine_.ChargeMessage(BytesOf(message_)));
     if (session_id_.empty()) {
       session_id_ = message_.session_id();
       NameCaller(context_, session_id_, scope_.request().caller);

@@ -117,8 +117,7 @@ absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
       // Where the driver compiles PTX, a worker's address space has no room for it under the usual limit.
       flags.emplace_back("--compile-worker-bytes=0");
     }
-    UOPD_ASSIGN(daemon,
-                test::Daemon::Start({options.daemon, "", std::move(flags)}));
+    UOPD_ASSIGN(daemon, test::Daemon::Start({options.daemon, "", std::move(flags)}));
     address = daemon->address();
   }
   std::vector<Measurement> out;

@@ -12,6 +12,8 @@
 namespace uopd::engine {
 namespace {
 
+bool NobodyWaits(Tier tier) { return tier == Tier::kUpgrade || tier == Tier::kOwn; }
+
 constexpr char kKernelStore[] = "kernel", kDraftStore[] = "draft";
 
 }  // namespace
@@ -61,7 +63,7 @@ absl::StatusOr<LoadedKernel> KernelLoader::Obtain(const RequestContext& request,
       .lease_ttl_us = lease_.ttl_us,
       .owner = lease_.owner,
       .patience = lease_.patience,
-      .patient = wanted.tier == Tier::kUpgrade,
+      .patient = NobodyWaits(wanted.tier),
       .use = wanted.options.caches_compiles() ? cache::Use::kReadAndKeep : cache::Use::kNone};
   for (;;) {
     UOPD_ASSIGN(const cache::Loaded loaded,
@@ -114,7 +116,7 @@ absl::StatusOr<std::string> KernelLoader::Build(const cache::WaitLimits& limits,
     return WithFrame(lowered.status(), Cat("compiling for ", device.info().name));
   UOPD_ASSIGN(KernelSource source, std::move(lowered));
   ScopedPhase phase(Phase::kCompile, timings);
-  KernelCompiler& compiler = wanted.tier == Tier::kUpgrade ? upgrade_compiler_ : compiler_;
+  KernelCompiler& compiler = NobodyWaits(wanted.tier) ? upgrade_compiler_ : compiler_;
   UOPD_ASSIGN(source.record.object,
               compiler.Compile(device, source.record.name, source.text, limits, draft));
   if (wanted.tier != Tier::kUpgrade) metrics::KernelsCompiled().Increment();

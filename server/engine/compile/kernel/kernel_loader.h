@@ -43,6 +43,8 @@ enum class Tier : uint8_t {
   kDraft,
   // The optimised kernel that is to replace a draft. Requests do not wait for it.
   kUpgrade,
+  // The optimised kernel of a program that the daemon wants itself. Requests do not wait for it.
+  kOwn,
 };
 
 // Which kernel is wanted, and with what it will be used. All members are borrowed.
@@ -67,7 +69,7 @@ struct LeaseTerms {
 class KernelLoader {
  public:
   // All references outlive the loader.
-  // `upgrades` compiles the kernels of Tier::kUpgrade. Null: `compiler` does. `failures` remembers kernels that cannot be
+  // `upgrades` compiles the kernels that no request waits for. Null: `compiler` does. `failures` remembers kernels that cannot be
   // built. Null: each request finds out.
   KernelLoader(const GraphCompiler& graph_compiler, KernelCompiler& compiler, cache::Store& store,
                LeaseTerms lease, KernelCompiler* upgrades = nullptr,

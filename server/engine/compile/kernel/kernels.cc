@@ -93,14 +93,22 @@ absl::StatusOr<std::shared_ptr<KernelSet>> Kernels::Get(RequestContext& request,
   const std::vector<size_t> order = LongestFirst(*set);
   CompileProgress* const progress = request.maybe_progress.get();
   if (progress != nullptr) progress->kernels.store(static_cast<uint32_t>(got.size()));
-  task_pool_.ParallelFor(request.caller, got.size(), [&](size_t turn) {
+  const auto get = [&](size_t turn) {
     const size_t i = order[turn];
     KernelRequest wanted = set->RequestOf(i);
-    const bool drafts = drafts_ && !request.background;
-    if (drafts && wanted.device->device().compiler().makes_drafts()) wanted.tier = Tier::kDraft;
+    if (request.background) {
+      wanted.tier = Tier::kOwn;
+    } else if (drafts_ && wanted.device->device().compiler().makes_drafts()) {
+      wanted.tier = Tier::kDraft;
+    }
     got[i].kernel = GetOne(request, wanted, &got[i].timings);
     if (progress != nullptr) progress->ready.fetch_add(1);
-  });
+  };
+  if (request.background) {  // one after the other: the other processors are for the clients
+    for (size_t turn = 0; turn < got.size(); ++turn) get(turn);
+  } else {
+    task_pool_.ParallelFor(request.caller, got.size(), get);
+  }
   for (size_t i = 0; i < got.size(); ++i) {
     request.timings.Add(got[i].timings);
     UOPD_TRY(got[i].kernel.status());
@@ -115,7 +123,7 @@ absl::StatusOr<LoadedKernel> Kernels::GetOne(const RequestContext& request,
   if (auto found = tuning_.Find(wanted.graph, wanted.device->device(), wanted.options)) {
     KernelRequest tuned = wanted;
     tuned.opts = &found->opts;
-    tuned.tier = Tier::kOptimised;
+    if (wanted.tier == Tier::kDraft) tuned.tier = Tier::kOptimised;
     auto kernel = loader_.Get(request, tuned, timings);
     if (!absl::IsInvalidArgument(kernel.status())) return kernel;
     // Everything that decides which opts apply is part of the key. So the stored value is damaged.

@@ -74,7 +74,8 @@ const char* DraftUpgrades::TryUpgrade(ProgramUpdate& program, size_t i, Clock::t
   wanted.tier = Tier::kUpgrade;
   RequestContext request;
   request.cancelled = [this] { return stopped(); };
-  PhaseTimings timings;  // belongs to no request
+  PhaseTimings timings;          // belongs to no request
+  const devices::IdleWork idle;  // of the worker process that compiles
   auto optimised = loader_.Get(request, wanted, &timings);
   absl::Status status = optimised.status();
   if (status.ok()) status = program.Replace(i, optimised->kernel);

@@ -130,7 +130,7 @@ TEST_F(CpuDeviceTest, BackgroundWorkHasThreadsOfItsOwn) {
   auto stop = std::make_shared<StopFlag>();
   int nice = 0;
   std::thread background([&] {
-    EnterBackground();
+    LowerPriority(ThreadPriority::kBackground);
     nice = getpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)));
     auto stream = device_->NewStream().value();
     EXPECT_TRUE(stream->Launch(*endless, {{8, 1, 1}}, args, {}, nullptr, stop).ok());

@@ -365,12 +365,12 @@ TEST_F(LongRunTest, HasThreadsOfItsOwnWithALowerPriority) {
   TaskPool& runner = engine_->RunnerOf(slow);
   ASSERT_NE(&runner, &engine_->task_pool());
   std::latch done(2);
-  bool background = false, usual = true;
-  runner.Post([&] { background = devices::InBackground(), done.count_down(); });
-  engine_->task_pool().Post([&] { usual = !devices::InBackground(), done.count_down(); });
+  devices::ThreadPriority long_run{}, usual{};
+  runner.Post([&] { long_run = devices::PriorityOfThread(), done.count_down(); });
+  engine_->task_pool().Post([&] { usual = devices::PriorityOfThread(), done.count_down(); });
   done.wait();
-  EXPECT_TRUE(background);
-  EXPECT_TRUE(usual);
+  EXPECT_EQ(long_run, devices::ThreadPriority::kBackground);
+  EXPECT_EQ(usual, devices::ThreadPriority::kUsual);
 }
 
 TEST_F(LongRunTest, RunsAreTimed) {

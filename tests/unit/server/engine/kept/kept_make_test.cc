@@ -68,7 +68,8 @@ class KeptMakeTest : public testing::Test {
     std::memcpy(buffer->host_data(), values.data(), buffer->size());
     return buffer;
   }
-  KeptMake::Outcome Make(const Build& undivided, const Build& main, bool checked = false) {
+  KeptMake::Outcome Make(const Build& undivided, const Build& main,
+                         std::span<const ProbeKind> probes = kProbes) {
     KeptMake make;
     make.undivided = Compile(kMadeW, undivided);
     make.prologue = Prologue();
@@ -78,7 +79,7 @@ class KeptMakeTest : public testing::Test {
     kept_ = Memory();
     std::memset(kept_->host_data(), 0, kept_->size());
     make.take_values = [this] { return std::vector{kept_}; };
-    make.checked = checked;
+    make.probes = probes;
     make.quota = quota_;
     make.cancelled = cancelled_;
     std::memcpy(make.stable[1]->host_data(), Memory()->host_data(), kept_->size());
@@ -116,6 +117,7 @@ TEST_F(KeptMakeTest, EqualProgramsPassAndTheValuesAreThere) {
 
 TEST_F(KeptMakeTest, AnotherOrderOfTheTermsDoesNot) {
   EXPECT_EQ(Make(Product, Halves), KeptMake::Outcome::kDiffers);
+  EXPECT_EQ(Make(Product, Halves, kOneProbe), KeptMake::Outcome::kDiffers);
   EXPECT_EQ(Make(Halves, Halves), KeptMake::Outcome::kSame);
 }
 
@@ -128,10 +130,11 @@ TEST_F(KeptMakeTest, DenormalsThatBecomeZeroDoNot) {
     return ir::Where(ctx, small, ctx.Float(ir::Dtype::F32, 0), y);
   };
   EXPECT_EQ(Make(Product, flushes), KeptMake::Outcome::kDiffers);
+  EXPECT_EQ(Make(Product, flushes, kOneProbe), KeptMake::Outcome::kDiffers);
 }
 
 TEST_F(KeptMakeTest, WhatWasCheckedIsNotCheckedAgain) {
-  EXPECT_EQ(Make(Product, Halves, true), KeptMake::Outcome::kSame);
+  EXPECT_EQ(Make(Product, Halves, {}), KeptMake::Outcome::kSame);
   EXPECT_EQ(std::memcmp(kept_->host_data(), Memory()->host_data(), kept_->size()), 0);
 }
 

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
+
 #include <cstring>
 #include <random>
 #include <thread>
@@ -174,6 +176,30 @@ TEST(KeptRuns, UsesWhatHasNotChanged) {
   EXPECT_EQ(Made(), made + 1);
 }
 
+// A divided program that is no quicker costs memory for nothing.
+TEST(KeptRuns, AreGivenUpIfTheyAreNoQuicker) {
+  Side side("16MiB");
+  WriteAll(side);
+  RequestContext request;
+  const std::string graph = Layer();
+  const auto program = Await<absl::StatusOr<std::shared_ptr<const Program>>>(
+      [&](auto done) { side.engine().Prepare(request, {"", graph}, {}, std::move(done)); });
+  ASSERT_TRUE(program.ok()) << StatusText(program.status());
+  const double slower = metrics::KeptRuns({"slower"}).value();
+  ASSERT_TRUE(RunsUntilUsed(side));
+  const int64_t kept = side.session().quota().used();
+  for (int run = 0; run < KeptRuns::kRunsBeforeJudging / 2; ++run) ASSERT_TRUE(RunsUntilUsed(side));
+  (*program)->run_time.Add(1);  // in nanoseconds
+  const double before = Used();
+  std::vector<Argument> arguments = Usual();
+  const std::string x = Side::Bytes(kX, 7);
+  arguments[kX] = {.data = x};
+  for (int run = 0; run < KeptRuns::kRunsBeforeJudging; ++run) (void)side.Run(arguments);
+  EXPECT_EQ(metrics::KeptRuns({"slower"}).value(), slower + 1);
+  EXPECT_LE(Used(), before + KeptRuns::kRunsBeforeJudging);
+  EXPECT_LT(side.session().quota().used(), kept);
+}
+
 // The call that used kept values ends after its session: it must not touch what is gone
 // (AddressSanitizer tells), and all charges are given back.
 TEST(KeptRuns, ASessionMayCloseBeforeItsLastCallHasEnded) {
@@ -274,6 +300,91 @@ TEST(KeptRuns, CallsEndAMakingForItsMemory) {
   EXPECT_TRUE(made.ok()) << StatusText(made);
   side.Free(100);
   EXPECT_TRUE(RunsUntilUsed(side));
+}
+
+// Memory that is not enough for a run and for the values that it uses, but for the run alone.
+TEST(KeptRuns, ARunGivesUpItsOwnValuesForItsMemory) {
+  Side side("1MiB", "1MiB");
+  WriteAll(side);
+  ASSERT_TRUE(RunsUntilUsed(side));
+  const std::string x = Side::Bytes(kX, 7);
+  std::vector<Argument> usual = Usual();
+  usual[kX] = {.data = x};
+  const std::string before = side.Run(usual);
+  const uint64_t dropped = metrics::KeptDropped().value();
+  const int64_t left = (1 << 20) - side.session().quota().used() - 2000;
+  ASSERT_LT(2000u, x.size());
+  ASSERT_TRUE(
+      side.engine().CreateBuffer(side.session(), 100, static_cast<uint64_t>(left), "").ok());
+  EXPECT_EQ(metrics::KeptDropped().value(), dropped);
+  EXPECT_EQ(side.Run(usual).size(), before.size());
+  EXPECT_EQ(metrics::KeptDropped().value(), dropped + 1);
+}
+
+// A run that uses kept values is on its way when their memory is needed: whoever needs it waits for the run's end.
+TEST(KeptRuns, CallsWaitForARunThatUsesValues) {
+  Side side("16MiB", "64MiB", std::chrono::milliseconds(10), "1MiB");
+  WriteAll(side);
+  ASSERT_TRUE(RunsUntilUsed(side));
+  const std::string x = Side::Bytes(kX, 7);
+  std::vector<Argument> usual = Usual();
+  usual[kX] = {.data = x};
+  const SessionUse other = *side.engine().sessions().Open(std::chrono::minutes(1), {});
+  const auto run = [&] { return side.Run(usual); };
+  const int64_t idle = side.session().quota().used();
+  auto running = std::async(std::launch::async, run);
+  ASSERT_TRUE(uopd::test::Eventually([&] { return side.session().quota().used() > idle; }));
+  // All that there is beside the buffers of the session, and more than the values leave.
+  const int64_t bytes = (1 << 20) - idle + 8192;
+  const absl::Status made = side.engine().CreateBuffer(*other, 1, static_cast<uint64_t>(bytes), "");
+  EXPECT_TRUE(made.ok()) << StatusText(made);
+  EXPECT_EQ(running.get().find("exceed"), std::string::npos);
+}
+
+// A message cannot wait. So it takes the memory of values that are about to be freed.
+TEST(KeptRuns, AMessageTakesTheMemoryOfValuesInUse) {
+  Side side("16MiB", "64MiB", std::chrono::milliseconds(10));
+  WriteAll(side);
+  ASSERT_TRUE(RunsUntilUsed(side));
+  const std::string x = Side::Bytes(kX, 7);
+  std::vector<Argument> usual = Usual();
+  usual[kX] = {.data = x};
+  Quota& total = side.engine().client_bytes();
+  const int64_t idle = total.used(), limit = total.limit();
+  auto running = std::async(std::launch::async, [&] { return side.Run(usual); });
+  ASSERT_TRUE(uopd::test::Eventually([&] { return total.used() > idle; }));
+  total.set_limit(total.used());
+  {
+    const auto charge = side.engine().ChargeMessage(8192);
+    EXPECT_TRUE(charge.ok()) << StatusText(charge.status());
+    EXPECT_TRUE(absl::IsResourceExhausted(side.engine().ChargeMessage(1 << 20).status()));
+  }
+  total.set_limit(limit);
+  EXPECT_EQ(running.get().find("exceed"), std::string::npos);
+}
+
+// Where memory is short again and again, values are made ever more rarely.
+TEST(KeptRuns, DroppedValuesAreNotMadeAgainAtOnce) {
+  Side side("1MiB", "1MiB");
+  WriteAll(side);
+  ASSERT_TRUE(RunsUntilUsed(side));
+  const std::string x = Side::Bytes(kX, 7);
+  std::vector<Argument> usual = Usual();
+  usual[kX] = {.data = x};
+  for (int run = 0; run < 60; ++run)
+    (void)side.Run(usual);  // the weights have not changed for long
+  const double made = Made();
+  for (int time = 0; time < 4; ++time) {
+    // More than there is beside the values.
+    const int64_t bytes = (1 << 20) - side.session().quota().used() + 1;
+    (void)side.engine().CreateBuffer(side.session(), 100, static_cast<uint64_t>(bytes), "");
+    side.Free(100);
+    for (int run = 0; run < 10; ++run) {
+      (void)side.Run(usual);
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));  // a making would end meanwhile
+    }
+  }
+  EXPECT_LE(Made(), made + 2);  // after 6 and 12 runs
 }
 
 // The limit of a client's sessions together: the kept values of one of them make room for another.

@@ -12,6 +12,9 @@
 namespace uopd::engine {
 namespace {
 
+constexpr ProbeKind kAllProbes[] = {ProbeKind::kOrdinary, ProbeKind::kWide, ProbeKind::kTiny,
+                                    ProbeKind::kMixed};
+
 using ir::Dtype;
 
 constexpr Dtype kFloats[] = {Dtype::F64,  Dtype::F32,    Dtype::F16,
@@ -23,7 +26,7 @@ std::vector<double> Floats(Dtype dtype, std::string_view bytes) {
 }
 
 TEST(ProbeTest, TheSeedDecides) {
-  for (const ProbeKind kind : kProbes) {
+  for (const ProbeKind kind : kAllProbes) {
     const std::string data = ProbeData(Dtype::F32, 400, kind, 1);
     EXPECT_EQ(data.size(), 400u);
     EXPECT_EQ(ProbeData(Dtype::F32, 400, kind, 1), data);
@@ -33,7 +36,7 @@ TEST(ProbeTest, TheSeedDecides) {
 
 TEST(ProbeTest, AllFloatsAreNumbersOfBothSigns) {
   for (const Dtype dtype : kFloats) {
-    for (const ProbeKind kind : kProbes) {
+    for (const ProbeKind kind : kAllProbes) {
       const std::vector<double> values =
           Floats(dtype, ProbeData(dtype, 1000 * ir::ByteSize(dtype), kind, 3));
       int negative = 0;
@@ -58,9 +61,30 @@ TEST(ProbeTest, SomeAreDenormal) {
   }
 }
 
+TEST(ProbeTest, AMixedOneHasAThirdOfEachKind) {
+  constexpr size_t kThird = 500;
+  const std::vector<double> values =
+      Floats(Dtype::F32, ProbeData(Dtype::F32, 4 * (3 * kThird - 1), ProbeKind::kMixed, 3));
+  double least[3] = {INFINITY, INFINITY, INFINITY}, most[3] = {};
+  for (size_t i = 0; i < values.size(); ++i) {
+    least[i / kThird] = std::min(least[i / kThird], std::abs(values[i]));
+    most[i / kThird] = std::max(most[i / kThird], std::abs(values[i]));
+  }
+  EXPECT_GT(least[0], 0.1);
+  EXPECT_LT(most[0], 2.1);
+  EXPECT_LT(least[1], 0.01);
+  EXPECT_GT(most[1], 100);
+  EXPECT_LT(most[2], 1e-36);
+}
+
+TEST(ProbeTest, ProgramsWhoseRunsAreLongHaveOne) {
+  EXPECT_EQ(ProbesFor(1'000'000).size(), 3u);
+  EXPECT_EQ(ProbesFor(300'000'000).size(), 1u);
+}
+
 // What a probe is for: sums in another order are seen.
 TEST(ProbeTest, AnotherOrderOfASumGivesOtherBits) {
-  for (const ProbeKind kind : kProbes) {
+  for (const ProbeKind kind : kAllProbes) {
     int differs = 0;
     constexpr int kSums = 200, kTerms = 16;
     for (uint64_t seed = 0; seed < kSums; ++seed) {

@@ -41,8 +41,8 @@ class StepsTest : public testing::TestWithParam<bool> {
     RequestContext request;
     RunControl control(watch_, request, terms_, program_->may_be_long);
     durations_ns_.assign(program_->steps.size(), -1);
-    absl::Status status =
-        QueueSteps(*program_, binding, values, streams, control, durations_ns_, false, &begun_);
+    absl::Status status = QueueSteps(*program_, binding, values, streams, control, durations_ns_,
+                                     /*measured=*/false, /*background=*/false, &begun_);
     for (const DeviceState* device : program_->devices) {
       status.Update(streams.Of(device).Synchronize());
     }

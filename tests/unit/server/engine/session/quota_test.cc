@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <utility>
+
 #include "core/base/telemetry/metrics.h"
 
 namespace uopd::engine {
@@ -54,6 +57,29 @@ TEST(QuotaTest, FreeBesideIsThatOfTheFullestQuota) {
   EXPECT_EQ(quota.FreeBeside(4), 200);
   const Charge others = *Charge::Take(total, 600, ByteClass::kBuffers);
   EXPECT_EQ(quota.FreeBeside(4), 50);
+}
+
+// Nobody loses kept values for a charge that they could not make possible.
+TEST(QuotaTest, ReclaimsOnlyWhatHelps) {
+  Quota total("limits.total_bytes", 1000), quota("limits.session_bytes", 400, &total);
+  int asked = 0;
+  auto kept = std::make_unique<Charge>(*Charge::Take(quota, 100, ByteClass::kKept));
+  for (Quota* q : {&quota, &total}) {
+    q->set_reclaim([&] {
+      ++asked;
+      return std::exchange(kept, nullptr) != nullptr;
+    });
+  }
+  const Charge buffers = *Charge::Take(quota, 200, ByteClass::kBuffers);
+  EXPECT_FALSE(quota.Take(201).ok());
+  EXPECT_FALSE(quota.Take(5000).ok());
+  EXPECT_FALSE(total.Take(801).ok());
+  EXPECT_EQ(asked, 0);
+  EXPECT_TRUE(quota.Take(200).ok());
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(total.used(), 400);
+  EXPECT_FALSE(total.Take(601).ok());
+  EXPECT_EQ(asked, 1);
 }
 
 TEST(QuotaTest, ChargesAreCountedByClass) {
