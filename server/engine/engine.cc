@@ -22,7 +22,7 @@ TaskPool::Running RunningLimits() {
           .of_flow = static_cast<size_t>(RunThreads() / 2)};
 }
 
-// So many makings of kept values run at a time.
+// How many sessions the engine makes kept values for at the same time.
 constexpr int kMakingThreads = 2;
 
 // A run that was told to end and still runs after this time is stuck in its device. Kernels read

@@ -46,15 +46,12 @@ absl::Status Engine::WithBuffers(Session& session, absl::FunctionRef<absl::Statu
 }
 
 absl::StatusOr<Charge> Engine::ChargeMessage(int64_t bytes) {
-  const uint64_t ends = preemptible_.ends();
   auto charge = Charge::Take(total_, bytes, ByteClass::kMessages);
   if (charge.ok()) return charge;
-  // What has ended meanwhile counts as free memory, and not as memory that is about to come back.
+  // Work that ends after the first line has given its bytes back when the second line is read.
   const int64_t leaving = preemptible_.leaving_bytes();
-  if (bytes <= total_.limit() - total_.used() + leaving)
-    return Charge::Always(total_, bytes, ByteClass::kMessages);
-  if (preemptible_.ends() != ends) return Charge::Take(total_, bytes, ByteClass::kMessages);
-  return charge;
+  if (bytes > total_.limit() - total_.used() + leaving) return charge;
+  return Charge::Always(total_, bytes, ByteClass::kMessages);
 }
 
 absl::Status Engine::CreateBuffer(Session& session, uint64_t handle, uint64_t bytes,

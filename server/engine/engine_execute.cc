@@ -136,8 +136,8 @@ void Engine::RunWithKept(RunInput input, Session& session, const ProgramKey& key
 void Engine::MakeKept(Work work, KeptMake make, KeptMake::Done made) {
   make.limits = Limits();
   make.limits.terms = TermsOf(nullptr, 0);
-  make.limits.terms.limit *=
-      kMostSlowdown;  // the limit of a run is for its steps, and not for the pauses between them
+  // limits.run_ms bounds the steps of a run, and not the pauses between them.
+  make.limits.terms.limit *= kMostSlowdown;
   const Caller caller = make.caller;
   makings_.Post(caller, [this, work = std::move(work), make = std::move(make),
                          made = std::move(made)]() mutable {

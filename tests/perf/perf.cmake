@@ -45,7 +45,7 @@ if(TARGET uopd)
   add_test(NAME perf_polls_runs COMMAND uopd-perf polls --model matmul_1024 --json --scale 0.02)
 endif()
 
-# uopd-gpu-perf: the benchmark `gpu` alone, small enough for deploy/gpu-bundle. It opens devices by name.
+# uopd-gpu-perf: the benchmarks of tests/perf/gpu and `request`, small enough for deploy/gpu-bundle. It opens devices by name.
 if(TARGET uopd)
   file(GLOB gpu_perf_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/perf/gpu/*.cc)
   add_executable(uopd-gpu-perf ${gpu_perf_sources} ${CMAKE_SOURCE_DIR}/tests/perf/perf.cc ${CMAKE_SOURCE_DIR}/tests/perf/program.cc

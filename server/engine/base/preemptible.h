@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Preemptible: work that holds memory which a call needs: the making of values behind the answers, which then ends early, and runs
-// that use such values, after which the values are not used any more.
+// Preemptible: work that holds memory which calls may need. There are two kinds. The making of kept values ends early when a call
+// needs the memory. A run that uses kept values ends as usual, and no later run uses these values.
 //
-// Its memory cannot be taken away at once, because kernels work on it. So who finds memory short preempts the work (Preempt), and a
+// The memory cannot be taken away at once, because kernels work on it. So who finds memory short preempts the work (Preempt), and a
 // call that found no memory waits until all preempted work has ended, and then tries once more (AfterPreempted). A message, which
 // cannot wait, may exceed its limit by the bytes that are about to come back (leaving_bytes).
 //

@@ -13,7 +13,7 @@
 namespace uopd::engine {
 namespace {
 
-// So many requests of the daemon itself are prepared at a time.
+// How many requests of the daemon itself CompileService prepares at the same time.
 constexpr int kOwnThreads = 2;
 
 // The program of a request was prepared earlier. On the way of every request.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "devices/null/null_device.h"
+#include "server/engine/run/give_way.h"
 #include "tests/unit/server/engine/fixture.h"
 
 namespace uopd::engine {
@@ -42,7 +43,7 @@ class StepsTest : public testing::TestWithParam<bool> {
     RunControl control(watch_, request, terms_, program_->may_be_long);
     durations_ns_.assign(program_->steps.size(), -1);
     absl::Status status = QueueSteps(*program_, binding, values, streams, control, durations_ns_,
-                                     /*measured=*/false, /*background=*/false, &begun_);
+                                     /*measured=*/false, background_, &begun_);
     for (const DeviceState* device : program_->devices) {
       status.Update(streams.Of(device).Synchronize());
     }
@@ -60,6 +61,7 @@ class StepsTest : public testing::TestWithParam<bool> {
   RunTerms terms_;
   std::vector<int64_t> durations_ns_;
   size_t begun_ = 0;
+  bool background_ = false;
 };
 
 TEST_P(StepsTest, EveryKernelRunsAndIsTimed) {
@@ -96,6 +98,22 @@ TEST_P(StepsTest, TwoDevicesAreNoSequence) {
   EXPECT_EQ(launches(), 3);
   EXPECT_EQ(launches("NULL:1"), 0);
   EXPECT_EQ(program_->recording.Get(), nullptr);
+}
+
+// It asks whether the run is wanted between two steps, and in the pause after a step.
+TEST_P(StepsTest, ARunInTheBackgroundGivesWayToThoseOfClients) {
+  int asked = 0;
+  terms_.wanted = [&](auto) { return ++asked, absl::OkStatus(); };
+  const ClientRun client(*program_);
+  ASSERT_TRUE(Queue().ok());
+  const int usual = std::exchange(asked, 0);
+  background_ = true;
+  ASSERT_TRUE(Queue().ok());
+  if (late()) {
+    EXPECT_EQ(asked, usual);  // all steps are queued at once
+  } else {
+    EXPECT_GT(asked, usual);
+  }
 }
 
 // A run that may be long is asked before its first step, others only between steps.
