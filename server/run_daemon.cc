@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstdio>
 #include <latch>
+#include <memory>
 #include <thread>
 
 #include "core/base/telemetry/log.h"
@@ -20,6 +21,7 @@
 #include "core/base/text.h"
 #include "server/config_file.h"
 #include "server/daemon.h"
+#include "server/owner_watch.h"
 #include "server/ready_file.h"
 #include "server/replay.h"
 #include "server/worker/fork/fork_loop.h"
@@ -137,15 +139,16 @@ class Ending {
   Clock::time_point begun_;
 };
 
-// Every connection needs a descriptor, and many systems allow a process only 1024 of them.
-void AllowFiles(int64_t connections) {
+// Every connection needs a descriptor, and so does every session for the process of its client. Many systems allow a
+// process only 1024 of them.
+void AllowFiles(int64_t clients) {
   constexpr rlim_t kOthers = 1024;  // for files, workers and listeners
-  const rlim_t wanted = static_cast<rlim_t>(connections) + kOthers;
+  const rlim_t wanted = static_cast<rlim_t>(clients) + kOthers;
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= wanted) return;
   files.rlim_cur = std::min(wanted, files.rlim_max);
   if (setrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur == wanted) return;
-  UOPD_LOG(kWarn, "fewer open files are allowed than limits.connections needs",
+  UOPD_LOG(kWarn, "fewer open files are allowed than limits.connections and limits.sessions need",
            {"allowed", files.rlim_cur}, {"wanted", wanted});
 }
 
@@ -178,13 +181,20 @@ int Main(std::span<const char* const> args) {
 
   mallopt(M_TRIM_THRESHOLD, kKeptBytes);
   mallopt(M_MMAP_THRESHOLD, kMappedBytes);
-  AllowFiles(config.limits_connections());
+  AllowFiles(config.limits_connections() + config.limits_sessions());
+  std::unique_ptr<OwnerWatch> owner;
+  if (config.server_owner_fd() >= 0) {
+    auto watch = OwnerWatch::Start(static_cast<int>(config.server_owner_fd()));
+    if (!watch.ok()) return Fail(watch.status());
+    owner = *std::move(watch);
+  }
   auto forks = worker::ForkServer::Start();
   if (!forks.ok()) return Fail(forks.status());
   auto daemon = Daemon::Start(config, **forks);
   if (!daemon.ok()) return Fail(daemon.status());
   int signal;
   while ((signal = WaitForSignal(signals)) == SIGHUP) Reload(**daemon, args);
+  owner = nullptr;  // its signal would be the second one
   ExitOnSecondSignal(signals);
   ExitWhenStuck((*daemon)->drain_timeout() + kExitTime, config.server_ready_file());
   UOPD_LOG(kInfo, "draining", {"signal", signal});

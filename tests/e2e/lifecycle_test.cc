@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: MIT
 // Start, drain, kill and restart: what the daemon promises about its process and its data folder.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <fstream>
 #include <thread>
 
 #include "core/base/digest.h"
+#include "core/base/unique_fd.h"
 #include "tests/e2e/client.h"
 #include "tests/e2e/graphs.h"
 
@@ -62,6 +66,31 @@ class LifecycleTest : public ::testing::Test {
 
   TemporaryFolder folder_;
 };
+
+TEST_F(LifecycleTest, TheDaemonEndsWithItsOwner) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  UniqueFd watched(ends[0]), held(ends[1]);
+  const UniqueFd given(dup(watched.get()));  // open in the daemon
+  DaemonProcess daemon(folder_.path(), {"--server-owner-fd=" + std::to_string(given.get())});
+  ExpectServes(daemon);
+  ExpectServes(daemon);
+  held.Reset();
+  EXPECT_EQ(daemon.Wait(), 0);
+  EXPECT_FALSE(fs::exists(folder_.path() / "ready.json"));
+  EXPECT_THAT(daemon.Log(), HasSubstr("the process that the daemon belongs to has ended"));
+}
+
+TEST_F(LifecycleTest, ADaemonOfAnOwnerThatIsNoDescriptorDoesNotStart) {
+  const std::string command =
+      UOPD_BINARY " --listen=127.0.0.1:0 --http-listen= --server-owner-fd=987 2>&1";
+  FILE* const out = popen(command.c_str(), "r");
+  ASSERT_NE(out, nullptr);
+  std::string said(1000, '\0');
+  said.resize(fread(said.data(), 1, said.size(), out));
+  EXPECT_EQ(WEXITSTATUS(pclose(out)), 2);
+  EXPECT_THAT(said, HasSubstr("server.owner_fd (987)"));
+}
 
 TEST_F(LifecycleTest, PagesSayWhatTheDaemonDoes) {
   DaemonProcess daemon(folder_.path());

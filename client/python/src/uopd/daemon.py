@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import atexit
-import ctypes
 import json
 import os
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
@@ -17,7 +15,11 @@ HOW = "docs/getting_started.md of uopd's repository says how to build it."
 
 
 class OwnDaemon:
-  """A uopd process on a Unix socket in a temporary folder."""
+  """A uopd process on a Unix socket in a temporary folder.
+
+  It ends with this process, however that ends, and with nothing else: neither with the thread that started it, nor later because
+  a child of fork() lives on.
+  """
 
   def __init__(self, program: str) -> None:
     self.folder = tempfile.mkdtemp(prefix="uopd-")
@@ -25,19 +27,15 @@ class OwnDaemon:
     self._log_path = os.path.join(self.folder, "log")
     arguments = [program, f"--listen=unix:{self.folder}/socket", "--http-listen=", f"--ready-file={ready}",
                  f"--log-file={self._log_path}"]
-    # Linux sends the daemon SIGTERM when the thread that started it ends. So a daemon of a process that is killed goes too.
-    libc = ctypes.CDLL(None)
-    parent = os.getpid()
-
-    def die_with_parent() -> None:
-      libc.prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
-      if os.getppid() != parent: os._exit(1)
-
-    self._owner = parent
-    try: self._process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, preexec_fn=die_with_parent, start_new_session=True)
+    self._owner = os.getpid()
+    lifetime = os.pidfd_open(self._owner)  # can be read once the process has ended, with all of its threads
+    try:
+      self._process = subprocess.Popen([*arguments, f"--server-owner-fd={lifetime}"], stdin=subprocess.DEVNULL, pass_fds=(lifetime,),
+                                       start_new_session=True)
     except OSError as e:
       shutil.rmtree(self.folder, ignore_errors=True)
       raise ConnectionError(f"the daemon {program} cannot be started: {e.strerror}. UOPD_DAEMON names another program; {HOW}") from None
+    finally: os.close(lifetime)
     limit = time.monotonic() + START_LIMIT_S
     while True:
       try:
@@ -56,6 +54,10 @@ class OwnDaemon:
       with open(self._log_path) as file: return file.read()[-4000:]
     except OSError: return ""
 
+  def ended(self) -> bool:
+    """True if the daemon has ended, as far as the process that started it can tell."""
+    return os.getpid() == self._owner and self._process.poll() is not None
+
   def stop(self) -> None:
     """Ends the daemon and removes its folder. Only in the process that started it."""
     if os.getpid() != self._owner: return
@@ -72,8 +74,12 @@ _own: OwnDaemon | None = None
 
 
 def own_daemon() -> OwnDaemon:
-  """The daemon of this process, which starts at the first call. A child after fork() uses that of its parent."""
+  """The daemon of this process, which starts at the first call, and again if it has ended. A child after fork() uses that of its parent."""
   global _own
+  if _own is not None and _own.ended():
+    atexit.unregister(_own.stop)
+    _own.stop()
+    _own = None
   if _own is None:
     program = os.environ.get("UOPD_DAEMON") or shutil.which("uopd")
     if not program:
