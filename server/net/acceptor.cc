@@ -148,17 +148,17 @@ void Acceptor::Listen(std::list<Silent>::iterator silent) {
 void Acceptor::Admit(std::list<Silent>::iterator silent) {
   const int fd = silent->fd.get();
   std::string peer = PeerOf(fd);
-  if (open_.size() >= options_.max_connections || peers_[peer] >= options_.max_per_peer) {
+  if (open_.size() >= options_.max_connections || peers_.Of(peer) >= options_.max_per_peer) {
     ForgetClosed();
   }
   if (open_.size() >= options_.max_connections) return Drop(silent, "limits.connections");
-  if (peers_[peer] >= options_.max_per_peer) return Drop(silent, "limits.peer_connections");
+  if (peers_.Of(peer) >= options_.max_per_peer) return Drop(silent, "limits.peer_connections");
   if (!offenders_->Admits(peer, Clock::now())) return Drop(silent, "peer sent too much");
   if (options_.frames && !Guard(fd, peer)) return Drop(silent, "descriptors");
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
   const int listener = silent->listener;
   open_.push_back({peer, fd, InodeOf(fd)});
-  ++peers_[peer];
+  peers_.Add(peer);
   Count(1);
   by_fd_.erase(fd);
   silent->fd.Release();
@@ -203,7 +203,7 @@ void Acceptor::ForgetClosed() {
   const size_t before = open_.size();
   std::erase_if(open_, [this](const Open& open) {
     if (InodeOf(open.fd) == open.inode) return false;
-    if (auto it = peers_.find(open.peer); --it->second == 0) peers_.erase(it);
+    peers_.Remove(open.peer);
     return true;
   });
   if (open_.size() == before) return;

@@ -33,6 +33,7 @@
 #include "server/net/freed_memory.h"
 #include "server/net/listener.h"
 #include "server/net/offenders.h"
+#include "server/net/peer_counts.h"
 #include "server/net/unfinished_messages.h"
 
 namespace uopd::net {
@@ -102,7 +103,7 @@ class Acceptor {
   std::list<Silent> silent_;  // oldest first
   absl::flat_hash_map<int, std::list<Silent>::iterator> by_fd_;
   std::vector<Open> open_;
-  absl::flat_hash_map<std::string, size_t> peers_;  // number of open connections
+  PeerCounts peers_;  // of open_
   FreedMemory freed_;
   Clock::time_point next_tick_;
   std::thread thread_;

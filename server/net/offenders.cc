@@ -7,8 +7,12 @@ namespace uopd::net {
 
 void Offenders::Add(const std::string& peer, Clock::time_point now) {
   MutexLock lock(mu_);
-  // Whoever has many addresses does not fill the memory: only the last kTime is kept.
-  absl::erase_if(all_, [now](const auto& one) { return now - one.second.last > kTime; });
+  if (now - swept_ > std::chrono::seconds(1)) {
+    absl::erase_if(all_, [now](const auto& one) { return now - one.second.last > kTime; });
+    swept_ = now;
+  }
+  // Whoever has many addresses fills neither the memory nor the time.
+  if (all_.size() >= kMost && !all_.contains(peer)) all_.erase(all_.begin());
   const auto [it, is_new] = all_.try_emplace(peer);
   if (is_new) it->second.filled = now;
   it->second.last = now;
@@ -29,6 +33,11 @@ bool Offenders::Admits(const std::string& peer, Clock::time_point now) {
   if (one.tokens < 1) return false;
   one.tokens -= 1;
   return true;
+}
+
+size_t Offenders::size() const {
+  MutexLock lock(mu_);
+  return all_.size();
 }
 
 }  // namespace uopd::net

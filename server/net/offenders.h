@@ -19,10 +19,13 @@ class Offenders {
   // An offence counts for this long. Meanwhile this many connections a second are admitted.
   static constexpr std::chrono::seconds kTime{10};
   static constexpr double kPerSecond = 2;
+  // So many peers are known. If there are more offenders at a time, some of them go free.
+  static constexpr size_t kMost = 4096;
 
   void Add(const std::string& peer, Clock::time_point now) UOPD_EXCLUDES(mu_);
   // False: not now. True for every peer without an offence.
   bool Admits(const std::string& peer, Clock::time_point now) UOPD_EXCLUDES(mu_);
+  size_t size() const UOPD_EXCLUDES(mu_);
 
  private:
   struct Offender {
@@ -30,7 +33,8 @@ class Offenders {
     double tokens = kPerSecond;
   };
 
-  Mutex mu_;
+  mutable Mutex mu_;
+  Clock::time_point swept_ UOPD_GUARDED_BY(mu_);
   absl::flat_hash_map<std::string, Offender> all_ UOPD_GUARDED_BY(mu_);
 };
 

@@ -28,5 +28,15 @@ TEST(Offenders, GetFewConnectionsForAWhile) {
   EXPECT_EQ(admitted("bad"), 100);
 }
 
+TEST(Offenders, ManyOfThemCostLittle) {
+  Offenders offenders;
+  Offenders::Clock::time_point now{std::chrono::hours(1)};
+  for (int i = 0; i < 100'000; ++i) offenders.Add("bad " + std::to_string(i), now);
+  EXPECT_EQ(offenders.size(), Offenders::kMost);
+  now += std::chrono::seconds(11);
+  offenders.Add("bad", now);
+  EXPECT_EQ(offenders.size(), 1U);
+}
+
 }  // namespace
 }  // namespace uopd::net
