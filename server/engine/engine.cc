@@ -8,6 +8,7 @@
 #include "core/base/telemetry/log.h"
 #include "core/base/text.h"
 #include "server/engine/base/lease_owner.h"
+#include "server/engine/base/random_id.h"
 
 namespace uopd::engine {
 namespace {
@@ -129,6 +130,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
       !operators.ok()) {
     return WithFrame(operators, "reading setting server.operators");
   }
+  UOPD_ASSIGN(engine->instance_, RandomId());
   if (config.compile_warm_up()) engine->compile_.WarmUp();
   return engine;
 }

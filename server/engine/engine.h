@@ -109,6 +109,8 @@ class Engine {
   // may take seconds.
   std::vector<std::pair<std::string, bool>> ReadyDevices(bool reopen);
 
+  // Another one after every start of the daemon.
+  const std::string& instance() const { return instance_; }
   SessionTable& sessions() { return sessions_; }
   Quota& client_bytes() { return total_; }  // limits.total_bytes
   // Charges for a message. It does not wait for kept values that give way, but may exceed the limit by their bytes.
@@ -249,7 +251,8 @@ class Engine {
   Quota total_;
   UnreadAnswers unread_{total_};
   const std::unique_ptr<GraphCompiler> graph_compiler_;
-  Tenants tenants_;  // set by Create
+  Tenants tenants_;       // set by Create
+  std::string instance_;  // set by Create
   const std::unique_ptr<cache::Store> store_;
   DeviceSet devices_;
   RecentFailures failures_;

@@ -14,7 +14,7 @@
 #include "absl/strings/cord.h"
 #include "core/base/telemetry/log.h"
 #include "core/base/text.h"
-#include "server/worker/fork/pidfd.h"
+#include "core/base/pidfd.h"
 #include "server/worker/fork/process_state.h"
 
 namespace uopd::worker {

@@ -14,6 +14,7 @@
 #include "server/engine/base/strand.h"
 #include "server/engine/session/buffer_store.h"
 #include "server/engine/session/cancelled_ids.h"
+#include "server/engine/session/client_process.h"
 #include "server/engine/session/reclaimer.h"
 #include "server/engine/session/result_memory.h"
 #include "server/engine/session/shared_area.h"
@@ -107,6 +108,8 @@ class Session {
   std::shared_ptr<SharedArea> area_ UOPD_GUARDED_BY(mu_);  // null: none
   uint64_t areas_ UOPD_GUARDED_BY(mu_) = 0;                // made so far
   std::string side_token_;  // empty: none; guarded by the table's lock
+  // Null: none is known; guarded by the table's lock.
+  std::shared_ptr<const ClientProcess> process_;
   const std::shared_ptr<Strand> strand_;
   ResultMemory results_{*quota_};
   CancelledIds cancelled_;

@@ -100,6 +100,13 @@ absl::StatusOr<SessionUse> SessionTable::Use(const std::string& id, std::string_
   return Hold(it->second);
 }
 
+void SessionTable::SetProcess(Session& session, ClientProcess process) {
+  std::shared_ptr<const ClientProcess> known;
+  if (process.known()) known = std::make_shared<const ClientProcess>(std::move(process));
+  MutexLock lock(mu_);
+  session.process_.swap(known);
+}
+
 absl::StatusOr<std::string> SessionTable::NewSideToken(Session& session) {
   UOPD_ASSIGN(std::string token, RandomId());
   MutexLock lock(mu_);
@@ -134,7 +141,37 @@ absl::Status SessionTable::Close(const std::string& id, std::string_view tenant)
   return absl::OkStatus();
 }
 
+void SessionTable::SweepEnded() {
+  struct Watched {
+    std::shared_ptr<Session> session;
+    std::shared_ptr<const ClientProcess> process;
+  };
+  std::vector<Watched> all;
+  {
+    MutexLock lock(mu_);
+    for (const auto& [id, session] : by_id_) {
+      if (session->process_ != nullptr) all.push_back({session, session->process_});
+    }
+  }
+  std::erase_if(all, [](const Watched& w) { return !w.process->Ended(); });
+  {
+    MutexLock lock(mu_);
+    std::erase_if(all, [this](const Watched& w) UOPD_REQUIRES(mu_) {
+      // It was closed or taken over meanwhile.
+      const auto it = by_id_.find(w.session->id());
+      if (it == by_id_.end() || w.session->process_ != w.process) return true;
+      Forget(*w.session);
+      return false;
+    });
+  }
+  for (const Watched& w : all) {
+    UOPD_LOG(kInfo, "session ended with the process of its client",
+             {"buffers", w.session->buffers().size()}, {"bytes", w.session->quota().used()});
+  }
+}
+
 void SessionTable::Sweep() {
+  SweepEnded();
   std::vector<std::shared_ptr<Session>> due;
   {
     MutexLock lock(mu_);

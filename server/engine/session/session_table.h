@@ -3,6 +3,7 @@
 //
 //   open --no call for the TTL--> expired --resumed within the grace time--> open
 //   expired --grace time over--> freed          open or expired --Close--> freed
+//   open or expired --the client's process has ended--> freed
 //
 // An expired session refuses calls but keeps its buffers. A session with calls in progress does not
 // expire. Thread-safe. A sweeper thread frees sessions whose time is over. The table outlives every
@@ -85,6 +86,8 @@ class SessionTable {
   // tenant.
   absl::StatusOr<SessionUse> Use(const std::string& id, std::string_view tenant = "")
       UOPD_EXCLUDES(mu_);
+  // The process with whose end the session ends, in place of the one before.
+  void SetProcess(Session& session, ClientProcess process) UOPD_EXCLUDES(mu_);
   // A token of the session for the side socket, in place of the one before.
   absl::StatusOr<std::string> NewSideToken(Session& session) UOPD_EXCLUDES(mu_);
   // The session of such a token, which is no token any more. Renews the lease. NOT_FOUND (session):
@@ -92,7 +95,7 @@ class SessionTable {
   absl::StatusOr<SessionUse> TakeSideToken(const std::string& token) UOPD_EXCLUDES(mu_);
   absl::Status Close(const std::string& id, std::string_view tenant = "") UOPD_EXCLUDES(mu_);
 
-  // Frees the sessions whose grace time is over.
+  // Frees the sessions whose grace time is over, or whose process has ended.
   void Sweep() UOPD_EXCLUDES(mu_);
   size_t size() const UOPD_EXCLUDES(mu_);
   // Lets every session give back what can be made again. True if there was any.
@@ -109,6 +112,7 @@ class SessionTable {
   void Forget(Session& session) UOPD_REQUIRES(mu_);
   // A quota of all sessions of the peer.
   std::shared_ptr<Quota> QuotaOf(const std::string& peer) UOPD_REQUIRES(mu_);
+  void SweepEnded() UOPD_EXCLUDES(mu_);
   void SweepForever();
   std::vector<std::shared_ptr<Session>> All() const UOPD_EXCLUDES(mu_);
 

@@ -238,6 +238,7 @@ absl::Status Hello(engine::Engine& engine, const ServiceLimits& limits,
   response->set_api_version(kApiVersion);
   response->set_ir_version(ir::kIrVersion);
   response->set_server("uopd " UOPD_VERSION);
+  response->set_instance(engine.instance());
   for (const devices::DeviceEntry& entry : engine.devices().List()) {
     v1::Device* out = response->add_devices();
     out->set_name(entry.name);
@@ -270,6 +271,12 @@ absl::Status OpenSession(engine::Engine& engine, const engine::Opener& opener, b
               request.resume_token().empty()
                   ? engine.sessions().Open(ttl, opener)
                   : engine.sessions().Resume(request.resume_token(), opener.tenant));
+  const v1::ClientProcess& process = request.process();
+  engine.sessions().SetProcess(*session,
+                               engine::ClientProcess({.boot_id = process.boot_id(),
+                                                      .pid_namespace = process.pid_namespace(),
+                                                      .pid = process.pid(),
+                                                      .start_time = process.start_time()}));
   response->set_session_id(session->id());
   response->set_resume_token(session->resume_token());
   response->set_last_sequence(session->last_sequence());

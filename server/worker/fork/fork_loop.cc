@@ -17,9 +17,9 @@
 #include <map>
 #include <string>
 
+#include "core/base/pidfd.h"
 #include "server/worker/fork/fork_protocol.h"
 #include "server/worker/fork/packet.h"
-#include "server/worker/fork/pidfd.h"
 
 namespace uopd::worker {
 namespace {

@@ -13,9 +13,9 @@
 #include <cstring>
 #include <thread>
 
+#include "core/base/pidfd.h"
 #include "core/base/text.h"
 #include "server/worker/fork/packet.h"
-#include "server/worker/fork/pidfd.h"
 #include "server/worker/fork/process_state.h"
 
 namespace uopd::worker {

@@ -3,8 +3,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "server/engine/base/not_found.h"
+#include "tests/support/eventually.h"
 
 namespace uopd::engine {
 namespace {
@@ -83,6 +88,39 @@ TEST_F(SessionTableTest, ASessionInUseDoesNotExpire) {
   table_.Sweep();
   EXPECT_EQ(table_.size(), 1u);
   EXPECT_TRUE(table_.Use(session->id()).ok());
+}
+
+TEST_F(SessionTableTest, ASessionEndsWithItsProcess) {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;) pause();
+  }
+  ProcessName child = ProcessName::OfThisProcess();
+  child.pid = pid;
+  child.start_time = StartTimeOf(pid);
+  std::string held, taken;
+  {
+    auto one = *table_.Open(milliseconds(0)), two = *table_.Open(milliseconds(0));
+    held = one->id();
+    taken = two->resume_token();
+    table_.SetProcess(*one, ClientProcess(child));
+    table_.SetProcess(*two, ClientProcess(child));
+  }
+  table_.Sweep();
+  EXPECT_EQ(table_.size(), 2U);
+  {  // somebody else takes it over
+    auto session = *table_.Resume(taken);
+    table_.SetProcess(*session, ClientProcess(ProcessName::OfThisProcess()));
+  }
+  EXPECT_EQ(kill(pid, SIGKILL), 0);
+  EXPECT_TRUE(test::Eventually([&] {
+    table_.Sweep();
+    return table_.size() == 1;
+  }));
+  EXPECT_FALSE(table_.Use(held).ok());
+  EXPECT_TRUE(table_.Resume(taken).ok());
+  EXPECT_EQ(waitpid(pid, nullptr, 0), pid);
 }
 
 TEST_F(SessionTableTest, TheEndFreesEverything) {
