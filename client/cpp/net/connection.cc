@@ -59,14 +59,14 @@ All& AllConnections() {
 Connection::Connection(std::unique_ptr<Session> session)
     : session_(std::move(session)),
       chunks_(std::make_unique<ChunkPool>()),
-      pipeline_(std::make_shared<Pipeline>(
-          *session_, kMostUnanswered, kMostUnansweredBytes, [this] { return NewRequestId(); },
-          [this](const Pipeline::Item& item, size_t bytes) {
-            auto& count = item.request.has_execute()  ? execute_bytes_
-                          : item.request.has_upload() ? upload_bytes_
-                                                      : other_bytes_;
-            count.fetch_add(bytes, std::memory_order_relaxed);
-          })) {
+      pipeline_(std::make_shared<Pipeline>(*session_, kMostUnanswered, kMostUnansweredBytes, *this,
+                                           [this](const Pipeline::Item& item, size_t bytes) {
+                                             auto& count =
+                                                 item.request.has_execute()  ? execute_bytes_
+                                                 : item.request.has_upload() ? upload_bytes_
+                                                                             : other_bytes_;
+                                             count.fetch_add(bytes, std::memory_order_relaxed);
+                                           })) {
   for (const v1::Device& d : session_->hello().devices()) {
     devices_.push_back(
         {d.name(), d.kind(), d.arch(), d.memory_bytes(), d.threads(), d.unavailable_reason()});
@@ -132,7 +132,6 @@ Answer Connection::Submit(Call call) {
   auto item = std::make_unique<Pipeline::Item>();
   v1::ExecuteRequest& request = *item->request.mutable_execute();
   request = ToWire(call);
-  request.set_session_id(session_->id());
   request.set_request_id(NewRequestId());
   session_->AskForCodeOnce(request);
   for (const Argument& a : call.arguments) {
@@ -179,7 +178,6 @@ Future Connection::Send(uint64_t handle, std::string_view device, std::string_vi
     const std::string_view chunk = bytes.substr(i * kChunk, kChunk);
     auto item = std::make_unique<Pipeline::Item>();
     v1::UploadRequest& request = *item->request.mutable_upload();
-    request.set_session_id(session_->id());
     request.mutable_buffer()->set_handle(handle);
     request.mutable_buffer()->set_bytes(size);
     request.mutable_buffer()->set_device(std::string(device));
@@ -210,7 +208,6 @@ Future Connection::Download(uint64_t handle, std::span<char> out) {
     auto item = std::make_unique<Pipeline::Item>();
     v1::DownloadRequest& request = *item->request.mutable_download();
     const auto into = out.subspan(i * kChunk, std::min(kChunk, out.size() - i * kChunk));
-    request.set_session_id(session_->id());
     request.set_handle(handle);
     request.set_offset(i * kChunk);
     request.set_bytes(into.size());
@@ -236,10 +233,11 @@ void Connection::Free(std::vector<uint64_t> handles) {
   if (handles.empty()) return;
   auto item = std::make_unique<Pipeline::Item>();
   v1::FreeBuffersRequest& request = *item->request.mutable_free_buffers();
-  request.set_session_id(session_->id());
   request.mutable_handles()->Add(handles.begin(), handles.end());
   pipeline_->Push(std::move(item));
 }
+
+absl::Status Connection::Held(uint64_t handle) const { return pipeline_->Held(handle); }
 
 void Connection::Cancel() { pipeline_->CancelAll(); }
 
@@ -251,9 +249,7 @@ Progress Connection::progress(bool ask_daemon) {
 
 bool Connection::WaitForRoom(absl::Duration time) { return pipeline_->WaitForRoom(time); }
 
-uint64_t Connection::max_message_bytes() const {
-  return session_->hello().limits().max_message_bytes();
-}
+uint64_t Connection::max_message_bytes() const { return session_->max_message_bytes(); }
 
 Traffic Connection::traffic() const {
   const auto load = [](const auto& n) { return n.load(std::memory_order_relaxed); };

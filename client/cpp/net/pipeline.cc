@@ -6,14 +6,14 @@
 
 namespace uopd::client {
 
-Pipeline::Pipeline(Session& session, size_t most_items, size_t most_bytes,
-                   std::function<uint64_t()> new_request_id,
+Pipeline::Pipeline(Session& session, size_t most_items, size_t most_bytes, Executor& numbers,
                    std::function<void(const Item&, size_t)> sent)
     : session_(session),
       most_items_(most_items),
       most_bytes_(most_bytes),
-      new_request_id_(std::move(new_request_id)),
-      sent_(std::move(sent)) {}
+      numbers_(numbers),
+      sent_(std::move(sent)),
+      session_id_(session.id()) {}
 
 Pipeline::~Pipeline() = default;
 

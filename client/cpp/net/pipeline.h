@@ -6,6 +6,9 @@
 //   - The transport broke: the session is resumed. The daemon says up to which sequence number it
 //     has served calls; uploads up to there are done. Each Execute has a request id, which the
 //     daemon runs once.
+//   - The session is gone, since the daemon was restarted or the lease ran out: another one is
+//     opened. Calls that use what was made in an earlier session fail; all others are sent in the
+//     new one. What the calls that are sent again make is made there.
 //   - A call failed: the daemon runs no later call of the same epoch. Calls that read what the
 //     failed call should have made fail with its error, without being sent. All others are sent
 //     again under the next epoch.
@@ -17,6 +20,7 @@
 #pragma once
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -41,7 +45,7 @@ class Pipeline final : public Driver {
   static constexpr auto kPause = std::chrono::milliseconds(2);
 
   struct Item {
-    v1::PipelineRequest request;               // without sequence and epoch
+    v1::PipelineRequest request;               // without sequence, epoch and session
     std::shared_ptr<const std::string> graph;  // of an Execute
     // The data of an Upload. It is copied into the message when it is sent.
     std::shared_ptr<const std::string> payload;
@@ -64,8 +68,8 @@ class Pipeline final : public Driver {
     bool graph_sent = false, cancelled = false;
   };
 
-  Pipeline(Session& session, size_t most_items, size_t most_bytes,
-           std::function<uint64_t()> new_request_id, std::function<void(const Item&, size_t)> sent);
+  Pipeline(Session& session, size_t most_items, size_t most_bytes, Executor& numbers,
+           std::function<void(const Item&, size_t)> sent);
   ~Pipeline() override;
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
@@ -78,6 +82,8 @@ class Pipeline final : public Driver {
   bool Share(std::string_view bytes, Item& item);
   // Waits while the pipeline is full.
   void Push(std::unique_ptr<Item> item);
+  // OK unless the buffer was made in a session that is gone.
+  absl::Status Held(uint64_t handle);
   // True if there is room for several more calls; waits for it for at most `time`.
   bool WaitForRoom(absl::Duration time);
   void CancelAll();
@@ -102,10 +108,16 @@ class Pipeline final : public Driver {
   static void* AsTag(Tag tag) { return reinterpret_cast<void*>(tag); }
   static void Finish(Ended& ended);
 
-  // The error of the call that should have made what the item uses.
-  absl::Status CheckUses(const Item& item);
-  // True if the item has to wait for the message before it.
-  bool Queue(std::unique_ptr<Item> item);
+  // The error of the call that should have made what the item uses, or why that is lost. Notes what
+  // the item makes.
+  absl::Status CheckUses(const Item& item) UOPD_REQUIRES(mutex_);
+  absl::Status CheckHeld(uint64_t handle) const UOPD_REQUIRES(mutex_);
+  struct Queued {
+    absl::Status refused{};  // CheckUses
+    bool must_wait = false;  // for the message before it
+  };
+  // Takes the item unless it is refused.
+  Queued Queue(std::unique_ptr<Item>& item);
   void CancelOnDaemon(uint64_t request_id);
   void Work();
   // Ends the stream and handles its last events; the own thread has ended then.
@@ -143,10 +155,15 @@ class Pipeline final : public Driver {
   void FailAll(const absl::Status& status, Ended& ended) UOPD_REQUIRES(mutex_);
   // Uploads and frees up to `last_sequence` are done.
   void DropServed(uint64_t last_sequence, Ended& ended) UOPD_REQUIRES(mutex_);
+  // There is another session. Ends the items that use what is lost, and keeps all others.
+  void DropLost(const absl::Status& lost, Ended& ended) UOPD_REQUIRES(mutex_);
+  // Resumes the session or opens another one, and then a stream for the items. True: it is to be
+  // tried again.
+  bool ContinueSession(Ended& ended);
 
   Session& session_;
   const size_t most_items_, most_bytes_;
-  const std::function<uint64_t()> new_request_id_;
+  Executor& numbers_;  // gives request ids and handles
   const std::function<void(const Item&, size_t)> sent_;
 
   Mutex mutex_;
@@ -155,6 +172,12 @@ class Pipeline final : public Driver {
   // Handles whose contents a call should have made that failed. The daemon may know them not, or
   // with other contents.
   absl::flat_hash_map<uint64_t, absl::Status> missing_ UOPD_GUARDED_BY(mutex_);
+  // Buffers with handles below lost_below_ were made in a session that is gone, unless they are in
+  // made_again_.
+  std::string session_id_ UOPD_GUARDED_BY(mutex_);
+  std::atomic<uint64_t> lost_below_ = 0;  // changed under mutex_
+  absl::Status lost_ UOPD_GUARDED_BY(mutex_);
+  absl::flat_hash_set<uint64_t> made_again_ UOPD_GUARDED_BY(mutex_);
   size_t held_bytes_ UOPD_GUARDED_BY(mutex_) = 0;
   std::string data_ UOPD_GUARDED_BY(mutex_);  // of the Upload that is being written
   Progress progress_ UOPD_GUARDED_BY(mutex_);

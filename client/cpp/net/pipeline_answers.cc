@@ -52,7 +52,7 @@ void Pipeline::OnFailure(const v1::PipelineResponse& response, Ended& ended) {
   if (!item.cancelled && kind == "program" && item.graph != nullptr && !item.graph_sent) {
     item.graph_sent = true;
     item.request.mutable_execute()->set_graph(*item.graph);
-    item.request.mutable_execute()->set_request_id(new_request_id_());
+    item.request.mutable_execute()->set_request_id(numbers_.NewRequestId());
     Rewind();
     return;
   }
@@ -63,8 +63,10 @@ void Pipeline::OnFailure(const v1::PipelineResponse& response, Ended& ended) {
   }
   const bool lost = kind == "session" || absl::IsUnavailable(status);
   if (!item.cancelled && lost && tries_ + 1 < kTries) {
-    broken_ = true;  // the session is resumed when the stream has ended
-    FinishIfBroken();
+    // The session is resumed when the stream has ended. The daemon leaves the stream open, so it must
+    // be ended here, also if a message is still being written.
+    broken_ = true;
+    BreakStream();
     return;
   }
   tries_ = 0;
@@ -119,6 +121,25 @@ void Pipeline::DropServed(uint64_t last_sequence, Ended& ended) {
     }
     Uncount(*item);
     ended.emplace_back(std::move(item), absl::OkStatus());
+  }
+  items_ = std::move(left);
+}
+
+void Pipeline::DropLost(const absl::Status& lost, Ended& ended) {
+  lost_ = lost;
+  lost_below_ = numbers_.NewHandle();
+  made_again_.clear();
+  std::deque<std::unique_ptr<Item>> left;
+  for (auto& item : items_) {
+    absl::Status why = CheckUses(*item);
+    if (item->cancelled) why = absl::CancelledError("cancelled by the client");
+    if (why.ok()) {
+      left.push_back(std::move(item));
+      continue;
+    }
+    for (uint64_t handle : item->makes) missing_.insert_or_assign(handle, why);
+    Uncount(*item);
+    ended.emplace_back(std::move(item), why);
   }
   items_ = std::move(left);
 }

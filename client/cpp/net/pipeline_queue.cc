@@ -8,12 +8,13 @@
 namespace uopd::client {
 
 void Pipeline::Push(std::unique_ptr<Item> item) {
-  if (const absl::Status missing = CheckUses(*item); !missing.ok()) {
+  const Queued queued = Queue(item);
+  if (!queued.refused.ok()) {
     Ended ended;
-    ended.emplace_back(std::move(item), missing);
+    ended.emplace_back(std::move(item), queued.refused);
     return Finish(ended);
   }
-  if (!Queue(std::move(item))) return;
+  if (!queued.must_wait) return;
   // The message before is still being written, as far as we know. Perhaps nobody looks.
   {
     MutexLock lock(handler_mutex_);
@@ -24,24 +25,40 @@ void Pipeline::Push(std::unique_ptr<Item> item) {
 }
 
 absl::Status Pipeline::CheckUses(const Item& item) {
-  MutexLock lock(mutex_);
   for (uint64_t handle : item.uses) {
     const auto found = missing_.find(handle);
-    if (found == missing_.end()) continue;
-    const absl::Status why = found->second;
+    const absl::Status why = found == missing_.end() ? CheckHeld(handle) : found->second;
+    if (why.ok()) continue;
     for (uint64_t made : item.makes) missing_.insert_or_assign(made, why);
     return why;
   }
-  for (uint64_t handle : item.makes) missing_.erase(handle);
-  for (uint64_t handle : item.request.execute().free_buffers()) missing_.erase(handle);
+  for (uint64_t handle : item.makes) {
+    missing_.erase(handle);
+    if (handle < lost_below_) made_again_.insert(handle);
+  }
+  for (uint64_t handle : item.request.execute().free_buffers()) {
+    missing_.erase(handle);
+    made_again_.erase(handle);
+  }
   return absl::OkStatus();
 }
 
-bool Pipeline::Queue(std::unique_ptr<Item> item) {
+absl::Status Pipeline::CheckHeld(uint64_t handle) const {
+  return handle < lost_below_ && !made_again_.contains(handle) ? lost_ : absl::OkStatus();
+}
+
+absl::Status Pipeline::Held(uint64_t handle) {
+  if (handle >= lost_below_.load(std::memory_order_acquire)) return absl::OkStatus();
+  MutexLock lock(mutex_);
+  return CheckHeld(handle);
+}
+
+Pipeline::Queued Pipeline::Queue(std::unique_ptr<Item>& item) {
   MutexLock lock(mutex_);
   lock.Wait(room_, [this]() UOPD_REQUIRES(mutex_) {
     return closing_ || items_.empty() || (items_.size() < most_items_ && held_bytes_ < most_bytes_);
   });
+  if (absl::Status refused = CheckUses(*item); !refused.ok()) return {.refused = refused};
   if (items_.empty()) {
     front_since_ = Clock::now();
     deadline_passed_ = false;
@@ -49,13 +66,13 @@ bool Pipeline::Queue(std::unique_ptr<Item> item) {
   if (items_.empty()) progress_ = {};
   Count(*item);
   items_.push_back(std::move(item));
-  if (closing_ || paused_) return false;  // Close ends it, or Continue sends it
+  if (closing_ || paused_) return {};  // Close ends it, or Continue sends it
   if (!thread_.joinable()) thread_ = std::thread([this] { Work(); });
   if (!open_)
     OpenStream();
   else
     WriteNext();
-  return started_ && next_ < items_.size();
+  return {.must_wait = started_ && next_ < items_.size()};
 }
 
 bool Pipeline::WaitForRoom(absl::Duration time) {

@@ -24,8 +24,7 @@ void Pipeline::OpenArea() {
   if (side.token.empty() && session_.has_side()) {  // it was used for the stream before this one
     const std::unique_lock lock(calls_, std::try_to_lock);
     if (!lock.owns_lock()) return;
-    uint64_t ignored = 0;
-    session_.Resume(&ignored);
+    session_.Resume();
     side = session_.TakeSide();
   }
   if (side.token.empty()) return;

@@ -75,6 +75,17 @@ void Pipeline::FinishIfBroken() {
   stream_->Finish(&status_, AsTag(kFinished));
 }
 
+namespace {
+
+void SetSession(v1::PipelineRequest& request, const std::string& id) {
+  if (request.has_execute()) request.mutable_execute()->set_session_id(id);
+  if (request.has_upload()) request.mutable_upload()->set_session_id(id);
+  if (request.has_download()) request.mutable_download()->set_session_id(id);
+  if (request.has_free_buffers()) request.mutable_free_buffers()->set_session_id(id);
+}
+
+}  // namespace
+
 void Pipeline::WriteNext() {
   if (!started_ || writing_ || broken_ || next_ == items_.size()) return;
   Item& item = *items_[next_];
@@ -84,6 +95,7 @@ void Pipeline::WriteNext() {
   item.sequence = item.sent_as = ++sequence_;
   item.request.set_sequence(item.sequence);
   item.request.set_epoch(epoch_);
+  SetSession(item.request, session_id_);
   stream_->Write(item.request, AsTag(kWritten));  // the message is copied
   sent_(item, item.request.ByteSizeLong());
   if (item.request.has_upload() && item.payload != nullptr) {
@@ -96,6 +108,40 @@ void Pipeline::Rewind() {
   for (auto& item : items_) item->sequence = 0;
   next_ = 0;
   ++epoch_;
+}
+
+bool Pipeline::ContinueSession(Ended& ended) {
+  const Session::Resumption resumption = session_.Resume();
+  using enum Session::Resumed;
+  absl::Status why = resumption.why;
+  std::optional<Session::Opened> another;
+  if (resumption.resumed == kGone) {
+    auto opened = session_.OpenAnother();
+    why = opened.status();
+    if (opened.ok()) another = *std::move(opened);
+  }
+  const bool ready = resumption.resumed == kYes || another;
+  MutexLock lock(mutex_);
+  if (another) {
+    session_id_ = session_.id();
+    DropLost(another->lost, ended);
+  }
+  if (closing_ || paused_) return false;
+  if (++tries_ >= kTries) {
+    tries_ = 0;
+    if (absl::IsUnavailable(why) || why.ok()) {
+      const std::string text =
+          status_.ok() ? "the daemon cannot be reached" : status_.error_message();
+      why = session_.Explained(absl::UnavailableError(text), "");
+    }
+    FailAll(why, ended);
+    return false;
+  }
+  if (!ready) return true;
+  if (!another) DropServed(resumption.last_sequence, ended);
+  Rewind();
+  if (!items_.empty()) OpenStream();
+  return false;
 }
 
 void Pipeline::OnStreamEnd() {
@@ -115,26 +161,7 @@ void Pipeline::OnStreamEnd() {
   while (resume) {
     if (!backoff) backoff.emplace(std::random_device()());
     if (!session_.Sleep(backoff->Next())) break;
-    uint64_t last_sequence = 0;
-    const Session::Resumed resumed = session_.Resume(&last_sequence);
-    MutexLock lock(mutex_);
-    if (closing_ || paused_) break;
-    resume = resumed == Session::Resumed::kUnreachable;
-    if (resumed == Session::Resumed::kGone) {
-      FailAll(session_.Explained(absl::OkStatus(), "session"), ended);
-    } else if (++tries_ >= kTries) {
-      tries_ = 0;
-      resume = false;
-      FailAll(
-          session_.Explained(absl::UnavailableError(status_.ok() ? "the daemon cannot be reached"
-                                                                 : status_.error_message()),
-                             ""),
-          ended);
-    } else if (resumed == Session::Resumed::kYes) {
-      DropServed(last_sequence, ended);
-      Rewind();
-      if (!items_.empty()) OpenStream();
-    }
+    resume = ContinueSession(ended);
   }
   room_.notify_all();
   Finish(ended);

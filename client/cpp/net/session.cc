@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "client/cpp/net/grpc_status.h"
+#include "core/base/process_name.h"
 #include "core/base/text.h"
 #include "core/ir/io/wire.h"
 
@@ -19,6 +20,17 @@ constexpr uint32_t kTimesOnly = 2;  // DEBUG=2 and less has no code
 constexpr size_t kMaxExplained = 4096;
 constexpr int kCallTries = 5;  // with the waits between them about a second in total
 
+constexpr std::chrono::seconds kMostConnecting{1};  // that a fork waits for
+
+// So the daemon frees the session soon after this process has ended, if both are on one machine.
+void NameThisProcess(v1::ClientProcess& out) {
+  const ProcessName name = ProcessName::OfThisProcess();
+  out.set_boot_id(name.boot_id);
+  out.set_pid_namespace(name.pid_namespace);
+  out.set_pid(name.pid);
+  out.set_start_time(name.start_time);
+}
+
 }  // namespace
 
 // The tries of one call.
@@ -29,11 +41,10 @@ class Session::Retry {
   // session has been resumed or the daemon may come back. Waits before it returns true.
   bool Again(const grpc::Status& status) {
     const bool lost = status.error_code() == grpc::UNAVAILABLE || MissingKind(status) == "session";
-    if (!lost || ++tries_ == kCallTries || session_.session_id_.empty()) return false;
+    if (!lost || ++tries_ == kCallTries || session_.id().empty()) return false;
     if (!backoff_) backoff_.emplace(std::random_device()());
     if (!session_.Sleep(backoff_->Next())) return false;
-    uint64_t ignored = 0;
-    return session_.Resume(&ignored) != Resumed::kGone;
+    return session_.Resume().resumed != Resumed::kGone;
   }
 
  private:
@@ -41,6 +52,11 @@ class Session::Retry {
   std::optional<Backoff> backoff_;  // most calls need none
   int tries_ = 0;
 };
+
+std::string Session::id() const {
+  MutexLock lock(mutex_);
+  return session_id_;
+}
 
 void Session::AddCredentials(grpc::ClientContext& context) const {
   if (!options_.credentials.token.empty())
@@ -97,7 +113,14 @@ void Session::StopWaiting() {
 void Session::Pause() {
   StopWaiting();
   renewer_.join();
+  // A channel that ends while it connects leaves work to gRPC which nobody would do, so that gRPC
+  // would not shut down for as long as connecting may take.
+  const auto until = std::chrono::system_clock::now() + kMostConnecting;
+  while (channel_->GetState(false) == GRPC_CHANNEL_CONNECTING &&
+         channel_->WaitForStateChange(GRPC_CHANNEL_CONNECTING, until)) {
+  }
   stub_.reset();
+  channel_.reset();
 }
 
 void Session::Continue() {
@@ -113,8 +136,16 @@ void Session::OpenChannel() {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxReceive);
   arguments.SetMaxSendMessageSize(-1);
-  stub_ = v1::UopdService::NewStub(
-      grpc::CreateCustomChannel(options_.address, grpc::InsecureChannelCredentials(), arguments));
+  // Otherwise gRPC shares the transports of all channels to an address: a new one would begin with a
+  // transport of an older one that broke when the daemon ended, which nobody has noticed yet.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  // While the daemon is away, Backoff says when to try again. After its own waits gRPC would refuse
+  // calls that come when the daemon is back.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, Backoff::kFirst.count() / 2);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, Backoff::kFirst.count() / 2);
+  channel_ =
+      grpc::CreateCustomChannel(options_.address, grpc::InsecureChannelCredentials(), arguments);
+  stub_ = v1::UopdService::NewStub(channel_);
 }
 
 void Session::AskForCodeOnce(v1::ExecuteRequest& request) {
@@ -136,26 +167,46 @@ void Session::ShowDebugText(const v1::ExecuteRequest& request,
   std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
-Session::Resumed Session::Resume(uint64_t* last_sequence) {
+Session::Resumption Session::Resume() {
   grpc::ClientContext context;
   Fill(context);
   context.set_wait_for_ready(false);
   v1::OpenSessionRequest request;
+  NameThisProcess(*request.mutable_process());
   {
     MutexLock lock(mutex_);
     request.set_resume_token(resume_token_);
   }
   v1::OpenSessionResponse response;
   const grpc::Status status = stub_->OpenSession(&context, request, &response);
-  if (status.error_code() == grpc::UNAVAILABLE) return Resumed::kUnreachable;
-  if (!status.ok() || response.session_id() != session_id_) return Resumed::kGone;
+  // Whatever else the daemon says, it may still have the session.
+  if (!status.ok() && status.error_code() != grpc::NOT_FOUND)
+    return {.resumed = Resumed::kNotNow, .why = Explained(status)};
+  if (!status.ok() || response.session_id() != id()) return {.resumed = Resumed::kGone};
   Note(response);
-  *last_sequence = response.last_sequence();
-  return Resumed::kYes;
+  return {.resumed = Resumed::kYes, .last_sequence = response.last_sequence()};
+}
+
+absl::StatusOr<Session::Opened> Session::OpenAnother() {
+  UOPD_ASSIGN(const v1::HelloResponse hello, SayHello());
+  v1::OpenSessionResponse response;
+  UOPD_TRY(OpenOne(static_cast<uint64_t>(ttl_.count()), response));
+  bool restarted = false;
+  {
+    MutexLock lock(mutex_);
+    restarted = std::exchange(instance_, hello.instance()) != hello.instance();
+  }
+  max_message_bytes_.store(hello.limits().max_message_bytes(), std::memory_order_relaxed);
+  Note(response);
+  return Opened{absl::FailedPreconditionError(
+      Cat(restarted ? "the daemon at " : "the session on ", options_.address,
+          restarted ? " was restarted" : " has ended",
+          ", and what it held of this tensor is lost: make the tensor again"))};
 }
 
 void Session::Note(const v1::OpenSessionResponse& response) {
   MutexLock lock(mutex_);
+  session_id_ = response.session_id();
   resume_token_ = response.resume_token();
   side_ = {response.side().suffix(), response.side().token()};
   has_side_.store(response.has_side(), std::memory_order_relaxed);
@@ -172,7 +223,7 @@ void Session::RenewUntilClosed() {
     grpc::ClientContext context;
     FillFor(context, std::chrono::seconds(2));
     v1::CreateBuffersRequest request;
-    request.set_session_id(session_id_);
+    request.set_session_id(id());
     v1::CreateBuffersResponse response;
     // A failure is ignored: the next call of the client will report it.
     stub_->CreateBuffers(&context, request, &response).ok();
@@ -197,29 +248,44 @@ absl::Status Session::Explained(const grpc::Status& status) const {
   return Explained(FromGrpc(status), MissingKind(status));
 }
 
+absl::StatusOr<v1::HelloResponse> Session::SayHello() {
+  v1::HelloRequest hello;
+  hello.set_api_version_min(kApiVersion);
+  hello.set_api_version_max(kApiVersion);
+  hello.set_ir_version(ir::kIrVersion);
+  hello.set_client(options_.client_name);
+  v1::HelloResponse out;
+  const grpc::Status status = CallOnce(&v1::UopdService::Stub::Hello, hello, &out, false);
+  if (!status.ok()) return Explained(status);
+  if (out.api_version() != kApiVersion || out.ir_version() != ir::kIrVersion) {
+    return absl::FailedPreconditionError(Cat("the daemon speaks API ", out.api_version(),
+                                             " and IR ", out.ir_version(), ", this client API ",
+                                             kApiVersion, " and IR ", ir::kIrVersion));
+  }
+  return out;
+}
+
+absl::Status Session::OpenOne(uint64_t ttl_ms, v1::OpenSessionResponse& response) {
+  v1::OpenSessionRequest open;
+  open.set_ttl_ms(ttl_ms);
+  NameThisProcess(*open.mutable_process());
+  const grpc::Status status = CallOnce(&v1::UopdService::Stub::OpenSession, open, &response, false);
+  return status.ok() ? absl::OkStatus() : Explained(status);
+}
+
 absl::StatusOr<std::unique_ptr<Session>> Session::Open(ConnectOptions options) {
   std::unique_ptr<Session> out(new Session);
   Session& s = *out;
   s.options_ = std::move(options);
   s.OpenChannel();
-  v1::HelloRequest hello;
-  hello.set_api_version_min(kApiVersion);
-  hello.set_api_version_max(kApiVersion);
-  hello.set_ir_version(ir::kIrVersion);
-  hello.set_client(s.options_.client_name);
-  grpc::Status status = s.CallOnce(&v1::UopdService::Stub::Hello, hello, &s.hello_, false);
-  if (!status.ok()) return s.Explained(status);
-  if (s.hello_.api_version() != kApiVersion || s.hello_.ir_version() != ir::kIrVersion) {
-    return absl::FailedPreconditionError(
-        Cat("the daemon speaks API ", s.hello_.api_version(), " and IR ", s.hello_.ir_version(),
-            ", this client API ", kApiVersion, " and IR ", ir::kIrVersion));
-  }
-  v1::OpenSessionRequest open;
-  open.set_ttl_ms(static_cast<uint64_t>(absl::ToInt64Milliseconds(s.options_.ttl)));
+  UOPD_ASSIGN(s.hello_, s.SayHello());
+  s.max_message_bytes_ = s.hello_.limits().max_message_bytes();
   v1::OpenSessionResponse session;
-  status = s.CallOnce(&v1::UopdService::Stub::OpenSession, open, &session, false);
-  if (!status.ok()) return s.Explained(status);
-  s.session_id_ = session.session_id();
+  UOPD_TRY(s.OpenOne(static_cast<uint64_t>(absl::ToInt64Milliseconds(s.options_.ttl)), session));
+  {
+    MutexLock lock(s.mutex_);
+    s.instance_ = s.hello_.instance();
+  }
   s.Note(session);
   s.ttl_ = std::chrono::milliseconds(std::max<uint64_t>(session.ttl_ms(), 300));
   s.renewer_ = std::thread([&s] { s.RenewUntilClosed(); });
@@ -233,13 +299,13 @@ Session::~Session() {
   grpc::ClientContext context;
   FillFor(context, std::chrono::seconds(2));
   v1::CloseSessionRequest request;
-  request.set_session_id(session_id_);
+  request.set_session_id(id());
   v1::CloseSessionResponse response;
   stub_->CloseSession(&context, request, &response).ok();  // if it fails, the lease expires
 }
 
 absl::StatusOr<v1::ExecuteResponse> Session::Execute(v1::ExecuteRequest& request) {
-  request.set_session_id(session_id_);
+  request.set_session_id(id());
   AskForCodeOnce(request);
   v1::ExecuteResponse response;
   const grpc::Status status =
@@ -261,7 +327,7 @@ absl::Status Session::Upload(uint64_t handle, std::string_view device, std::stri
     v1::UploadResponse response;
     auto writer = stub_->Upload(&context, &response);
     v1::UploadRequest request;
-    request.set_session_id(session_id_);
+    request.set_session_id(id());
     request.mutable_buffer()->set_handle(handle);
     request.mutable_buffer()->set_bytes(bytes.size());
     request.mutable_buffer()->set_device(std::string(device));
@@ -291,7 +357,7 @@ absl::StatusOr<std::string> Session::Download(uint64_t handle, uint64_t bytes) {
     grpc::ClientContext context;
     Fill(context);
     v1::DownloadRequest request;
-    request.set_session_id(session_id_);
+    request.set_session_id(id());
     request.set_handle(handle);
     auto reader = stub_->Download(&context, request);
     std::string out;
@@ -312,7 +378,7 @@ absl::StatusOr<std::string> Session::Download(uint64_t handle, uint64_t bytes) {
 
 absl::Status Session::CancelExecute(uint64_t request_id) {
   v1::CancelExecuteRequest request;
-  request.set_session_id(session_id_);
+  request.set_session_id(id());
   request.set_request_id(request_id);
   v1::CancelExecuteResponse response;
   grpc::ClientContext context;
@@ -323,7 +389,7 @@ absl::Status Session::CancelExecute(uint64_t request_id) {
 
 absl::StatusOr<v1::GetProgressResponse> Session::GetProgress() {
   v1::GetProgressRequest request;
-  request.set_session_id(session_id_);
+  request.set_session_id(id());
   v1::GetProgressResponse response;
   grpc::ClientContext context;
   FillFor(context, std::chrono::milliseconds(500));
@@ -333,7 +399,7 @@ absl::StatusOr<v1::GetProgressResponse> Session::GetProgress() {
 }
 
 absl::StatusOr<v1::PrepareResponse> Session::Prepare(v1::PrepareRequest& request) {
-  request.set_session_id(session_id_);
+  request.set_session_id(id());
   v1::PrepareResponse response;
   const grpc::Status status = CallOnce(&v1::UopdService::Stub::Prepare, request, &response, true);
   if (!status.ok()) return Explained(status);

@@ -7,8 +7,8 @@
 //
 // Thread-safe. If the transport fails (UNAVAILABLE), the session is resumed, and calls that the
 // daemon recognises by their request id are sent again. If the session is gone for good, calls fail
-// with FAILED_PRECONDITION. If a node of a graph is to blame, GetNode (core/base/status.h) returns
-// it.
+// with FAILED_PRECONDITION until OpenAnother. If a node of a graph is to blame, GetNode
+// (core/base/status.h) returns it.
 #pragma once
 #include <grpcpp/grpcpp.h>
 
@@ -41,7 +41,8 @@ class Session {
 
   // The answer of the daemon when the session was opened: devices and limits.
   const v1::HelloResponse& hello() const { return hello_; }
-  const std::string& id() const { return session_id_; }
+  std::string id() const;
+  uint64_t max_message_bytes() const { return max_message_bytes_.load(std::memory_order_relaxed); }
   const ConnectOptions& options() const { return options_; }
 
   // Fills in the session. NOT_FOUND: the daemon does not know the digest. The digest is the only
@@ -93,9 +94,21 @@ class Session {
   };
   Side TakeSide();
   bool has_side() const { return has_side_.load(std::memory_order_relaxed); }
-  enum class Resumed { kYes, kUnreachable, kGone };
-  // After a disconnect. `last_sequence` receives what OpenSessionResponse says.
-  Resumed Resume(uint64_t* last_sequence);
+  enum class Resumed { kYes, kNotNow, kGone };
+  struct Resumption {
+    Resumed resumed;
+    uint64_t last_sequence = 0;  // see OpenSessionResponse
+    absl::Status why{};          // of kNotNow
+  };
+  // After a disconnect.
+  Resumption Resume();
+  // Another session in the place of one that is gone, with the same daemon or with the one that
+  // serves the address now. Returns why the one before is gone, for whoever uses what it had:
+  // FAILED_PRECONDITION. An error: there is none.
+  struct Opened {
+    absl::Status lost;
+  };
+  absl::StatusOr<Opened> OpenAnother();
   // Returns false if the session is being closed or paused.
   bool Sleep(std::chrono::milliseconds time);
   // Makes Sleep return. To be called before a thread that may sleep is joined.
@@ -127,18 +140,23 @@ class Session {
   absl::Status Explained(const grpc::Status& status) const;
   void RenewUntilClosed();
   void OpenChannel();
+  absl::StatusOr<v1::HelloResponse> SayHello();
+  absl::Status OpenOne(uint64_t ttl_ms, v1::OpenSessionResponse& response);
   // What every answer to OpenSession brings.
   void Note(const v1::OpenSessionResponse& response);
 
   ConnectOptions options_;
+  std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::UopdService::Stub> stub_;
-  v1::HelloResponse hello_;
-  std::string session_id_;  // set before the renewing thread starts
+  v1::HelloResponse hello_;  // when the first session was opened
+  std::atomic<uint64_t> max_message_bytes_{0};
   std::chrono::milliseconds ttl_{0};
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable wake_;
   bool closing_ UOPD_GUARDED_BY(mutex_) = false, paused_ UOPD_GUARDED_BY(mutex_) = false;
+  // The daemon that has the session (HelloResponse.instance), and the session.
+  std::string instance_ UOPD_GUARDED_BY(mutex_), session_id_ UOPD_GUARDED_BY(mutex_);
   std::string resume_token_ UOPD_GUARDED_BY(mutex_);
   Side side_ UOPD_GUARDED_BY(mutex_);
   std::atomic<bool> has_side_{false};  // the daemon gave a token at least once

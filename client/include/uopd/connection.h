@@ -8,8 +8,10 @@
 //
 // Errors carry the daemon's code and message. If a node of a graph is to blame, GetNode
 // (core/base/status.h) returns it. If the transport fails, the session is resumed, and what was not
-// answered is sent again; the daemon runs nothing twice. If the session is gone for good, calls
-// fail with FAILED_PRECONDITION: its tensors are lost.
+// answered is sent again; the daemon runs nothing twice. If the session is gone for good, because
+// the daemon was restarted or because no call of this process has reached it for too long, another
+// one is opened. What was on the daemon is lost: calls that use it fail with FAILED_PRECONDITION,
+// which says what happened. All other calls go on, and new tensors are made in the new session.
 //
 // With a daemon on the same machine, reached by its Unix socket, the contents of large tensors go
 // through memory that both share. If the daemon gives none, they go in messages.
@@ -86,6 +88,7 @@ class Connection final : public Executor {
   Future UploadCopy(uint64_t handle, std::string_view device, std::string_view bytes) override;
   void Free(std::vector<uint64_t> handles) override;
   Future Download(uint64_t handle, std::span<char> out) override;
+  absl::Status Held(uint64_t handle) const override;
   void Cancel() override;
   Progress progress(bool ask_daemon) override;
   bool WaitForRoom(absl::Duration time) override;

@@ -110,6 +110,9 @@ class Executor {
   virtual void Free(std::vector<uint64_t> /*handles*/) {}
   // Reads a whole buffer of out.size() bytes. `out` must stay until the future has ended.
   virtual Future Download(uint64_t handle, std::span<char> out) = 0;
+  // OK unless the daemon has lost the contents of the buffer, as far as that is known: then the error
+  // of every call that uses them. Costs nothing while nothing was lost.
+  virtual absl::Status Held(uint64_t /*handle*/) const { return absl::OkStatus(); }
   // Ends everything that is not done yet with CANCELLED.
   virtual void Cancel() {}
 

@@ -28,9 +28,11 @@ class FakeDaemon final : public v1::UopdService::Service {
  public:
   grpc::Status Hello(grpc::ServerContext*, const v1::HelloRequest* request,
                      v1::HelloResponse* response) override {
+    MutexLock lock(mutex_);
     response->set_api_version(1);
     response->set_ir_version(request->ir_version());
     response->add_devices()->set_name("CPU:0");
+    response->set_instance("start " + std::to_string(starts_));
     response->mutable_limits()->set_max_message_bytes(16 << 20);
     return grpc::Status::OK;
   }
@@ -39,9 +41,17 @@ class FakeDaemon final : public v1::UopdService::Service {
     MutexLock lock(mutex_);
     if (!request->resume_token().empty()) {
       ++resumes_;
-      if (gone_) return {grpc::NOT_FOUND, "no such session"};
+      if (refuses_to_resume_ > 0) {
+        --refuses_to_resume_;
+        return {grpc::RESOURCE_EXHAUSTED, "too many calls"};
+      }
+      if (session_.empty()) return {grpc::NOT_FOUND, "no such session"};
+    } else {
+      if (refuses_sessions_) return {grpc::RESOURCE_EXHAUSTED, "too many sessions"};
+      ForgetSession();
+      session_ = "s" + std::to_string(++sessions_);
     }
-    response->set_session_id("s");
+    response->set_session_id(session_);
     response->set_resume_token("t");
     response->set_ttl_ms(60000);
     response->set_last_sequence(last_sequence_);
@@ -74,6 +84,18 @@ class FakeDaemon final : public v1::UopdService::Service {
         else
           last_sequence_ = request.sequence();
         if (always_breaks_) return {grpc::UNAVAILABLE, "it breaks always"};
+        if (forgets_after_ > 0 && --forgets_after_ == 0) {
+          ++starts_;
+          ForgetSession();
+        }
+        if (reads_no_more_) {
+          reads_no_more_ = false;
+          response.set_code(static_cast<int>(absl::StatusCode::kNotFound));
+          response.mutable_missing_error()->set_kind("session");
+          stream->Write(response);
+          lock.Wait(wake_, [&]() UOPD_REQUIRES(mutex_) { return released_; });
+          return grpc::Status::OK;
+        }
         if (break_after_ > 0 && --break_after_ == 0) {
           return {grpc::UNAVAILABLE, "the connection broke"};  // the answer is lost
         }
@@ -91,6 +113,8 @@ class FakeDaemon final : public v1::UopdService::Service {
       response.set_message(message);
       if (!kind.empty()) response.mutable_missing_error()->set_kind(kind);
     };
+    if (SessionOf(request) != session_)
+      return fail(absl::StatusCode::kNotFound, "no such session", "session");
     if (request.has_upload()) {
       const v1::UploadRequest& upload = request.upload();
       std::string& buffer = buffers_[upload.buffer().handle()];
@@ -129,8 +153,40 @@ class FakeDaemon final : public v1::UopdService::Service {
     }
   }
 
+  static std::string SessionOf(const v1::PipelineRequest& request) {
+    if (request.has_upload()) return request.upload().session_id();
+    if (request.has_download()) return request.download().session_id();
+    if (request.has_free_buffers()) return request.free_buffers().session_id();
+    return request.execute().session_id();
+  }
+
+  // Forgets everything, as a daemon that is restarted, or the session alone.
+  void Restart() {
+    MutexLock lock(mutex_);
+    ++starts_;
+    graphs_.clear();
+    ForgetSession();
+  }
+  void EndSession() {
+    MutexLock lock(mutex_);
+    ForgetSession();
+  }
+  void ForgetSession() UOPD_REQUIRES(mutex_) {
+    session_.clear();
+    buffers_.clear();
+    ran_.clear();
+    last_sequence_ = 0;
+  }
+
   Mutex mutex_;
   std::condition_variable wake_;
+  std::string session_ UOPD_GUARDED_BY(mutex_);  // empty: it is gone
+  int sessions_ UOPD_GUARDED_BY(mutex_) = 0, starts_ UOPD_GUARDED_BY(mutex_) = 1;
+  int refuses_to_resume_ UOPD_GUARDED_BY(mutex_) = 0;  // times
+  bool refuses_sessions_ UOPD_GUARDED_BY(mutex_) = false;
+  // Answers the next message that the session is unknown, leaves the stream open and reads nothing.
+  bool reads_no_more_ UOPD_GUARDED_BY(mutex_) = false;
+  int forgets_after_ UOPD_GUARDED_BY(mutex_) = -1;  // messages
   std::map<uint64_t, std::string> buffers_ UOPD_GUARDED_BY(mutex_);
   std::set<std::string> graphs_ UOPD_GUARDED_BY(mutex_), failures_ UOPD_GUARDED_BY(mutex_);
   std::set<uint64_t> ran_ UOPD_GUARDED_BY(mutex_), cancelled_ UOPD_GUARDED_BY(mutex_);
@@ -140,7 +196,7 @@ class FakeDaemon final : public v1::UopdService::Service {
   int failing_upload_ UOPD_GUARDED_BY(mutex_) = -1;
   int break_after_ UOPD_GUARDED_BY(mutex_) = -1;  // messages
   bool always_breaks_ UOPD_GUARDED_BY(mutex_) = false;
-  bool gone_ UOPD_GUARDED_BY(mutex_) = false, released_ UOPD_GUARDED_BY(mutex_) = false;
+  bool released_ UOPD_GUARDED_BY(mutex_) = false;
 };
 
 class ConnectionTest : public ::testing::Test {
@@ -354,18 +410,130 @@ TEST_F(ConnectionTest, AStreamThatBreaksAlwaysIsGivenUp) {
   EXPECT_TRUE(Run("a").future.Wait().ok());
 }
 
-TEST_F(ConnectionTest, ASessionThatIsGoneFailsAllCalls) {
+// What was made before is lost, and says so. Everything else is done in another session, also what was on its way.
+TEST_F(ConnectionTest, AfterARestartOnlyWhatWasMadeBeforeIsLost) {
+  for (const bool breaks :
+       {false, true}) {  // the stream, or the daemon says that it knows no such session
+    Connect();
+    {
+      MutexLock lock(daemon_.mutex_);
+      daemon_.order_.clear();
+    }
+    const uint64_t old = connection_->NewHandle(), unsent = connection_->NewHandle();
+    EXPECT_TRUE(Run("a", {old}).future.Wait().ok());
+    EXPECT_TRUE(connection_->Held(old).ok());
+    daemon_.Restart();
+    if (breaks) {
+      MutexLock lock(daemon_.mutex_);
+      daemon_.break_after_ = 1;
+    }
+    const uint64_t made = connection_->NewHandle(), lost = connection_->NewHandle();
+    std::string kept(4, '\0'), gone(1, '\0');
+    const Answer alone = Run("b"), uses = Run("c", {lost}, {old}), uses_that = Run("d", {}, {lost}),
+                 makes = Run("e", {made});
+    const Future upload =
+        connection_->Upload(unsent, "", std::make_shared<const std::string>("xy"));
+    const Answer both = Run("f", {}, {made, unsent});
+    const Future read = connection_->Download(unsent, std::span(kept).first(3)),
+                 read_old = connection_->Download(old, gone);
+    for (const Future& f : {alone.future, makes.future, upload, both.future, read})
+      EXPECT_TRUE(f.Wait().ok()) << f.Wait();
+    EXPECT_EQ(kept.substr(0, 3), "xyf");
+    for (const Future& f : {uses.future, uses_that.future, read_old}) {
+      EXPECT_EQ(f.Wait().code(), absl::StatusCode::kFailedPrecondition) << f.Wait();
+      EXPECT_THAT(StatusText(f.Wait()),
+                  HasSubstr("the daemon at " + options_.address + " was restarted"));
+    }
+    EXPECT_THAT(Order(), ElementsAre("a", "b", "e", "f"));
+    EXPECT_TRUE(absl::IsFailedPrecondition(connection_->Held(old)));
+    EXPECT_TRUE(connection_->Held(made).ok());
+    EXPECT_TRUE(connection_->Held(unsent).ok());
+    EXPECT_TRUE(absl::IsFailedPrecondition(Run("a", {}, {old}).future.Wait()));
+    EXPECT_TRUE(Run("a", {}, {made, unsent}).future.Wait().ok());
+    // And once more.
+    daemon_.Restart();
+    EXPECT_TRUE(Run("a").future.Wait().ok());
+    for (const uint64_t handle : {old, made, unsent}) {
+      EXPECT_TRUE(absl::IsFailedPrecondition(connection_->Held(handle)));
+      EXPECT_TRUE(absl::IsFailedPrecondition(Run("a", {}, {handle}).future.Wait()));
+    }
+  }
+}
+
+// A transfer of which the daemon had a part is lost as a whole.
+TEST_F(ConnectionTest, AnUploadThatARestartCutsIsLost) {
+  Connect();
+  const uint64_t handle = connection_->NewHandle();
+  {
+    MutexLock lock(daemon_.mutex_);
+    daemon_.forgets_after_ = 2;
+  }
+  const Future upload = connection_->Upload(
+      handle, "", std::make_shared<const std::string>(std::string(4 << 20, 'x')));
+  EXPECT_TRUE(absl::IsFailedPrecondition(upload.Wait())) << upload.Wait();
+  std::string read(1, '\0');
+  EXPECT_TRUE(absl::IsFailedPrecondition(connection_->Download(handle, read).Wait()));
+  // The same handle again, as the client does that has kept the contents.
+  EXPECT_TRUE(
+      connection_->Upload(handle, "", std::make_shared<const std::string>("y")).Wait().ok());
+  EXPECT_TRUE(connection_->Download(handle, read).Wait().ok());
+  EXPECT_EQ(read, "y");
+}
+
+TEST_F(ConnectionTest, ALeaseThatRanOutIsNoRestart) {
+  Connect();
+  const uint64_t handle = connection_->NewHandle();
+  EXPECT_TRUE(Run("a", {handle}).future.Wait().ok());
+  daemon_.EndSession();
+  const absl::Status s = Run("a", {}, {handle}).future.Wait();
+  EXPECT_EQ(s.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(StatusText(s), HasSubstr("the session on " + options_.address + " has ended"));
+  EXPECT_TRUE(Run("a").future.Wait().ok());
+}
+
+TEST_F(ConnectionTest, ADaemonThatRefusesForAWhileKeepsTheSession) {
+  Connect();
+  const uint64_t handle = connection_->NewHandle();
+  EXPECT_TRUE(Run("a", {handle}).future.Wait().ok());
+  {
+    MutexLock lock(daemon_.mutex_);
+    daemon_.refuses_to_resume_ = 2;
+    daemon_.break_after_ = 1;
+  }
+  EXPECT_TRUE(Run("b", {}, {handle}).future.Wait().ok());
+  EXPECT_TRUE(connection_->Held(handle).ok());
+}
+
+TEST_F(ConnectionTest, WithoutAnotherSessionTheReasonIsTold) {
   Connect();
   {
     MutexLock lock(daemon_.mutex_);
-    daemon_.graphs_ = {"a"};
-    daemon_.gone_ = true;
-    daemon_.break_after_ = 1;
+    daemon_.refuses_sessions_ = true;
   }
-  const Answer one = Run("a"), two = Run("a");
-  for (const Future& f : {one.future, two.future}) {
-    EXPECT_EQ(f.Wait().code(), absl::StatusCode::kFailedPrecondition);
-    EXPECT_THAT(StatusText(f.Wait()), HasSubstr("has ended"));
+  daemon_.Restart();
+  const absl::Status s = Run("a").future.Wait();
+  EXPECT_EQ(s.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(StatusText(s), HasSubstr("too many sessions"));
+  {
+    MutexLock lock(daemon_.mutex_);
+    daemon_.refuses_sessions_ = false;
+  }
+  EXPECT_TRUE(Run("a").future.Wait().ok());
+}
+
+// The daemon answers the first chunk and leaves the stream open. Some later chunk is being written then, since the
+// daemon reads no more. The client must end the stream by itself.
+TEST_F(ConnectionTest, AStreamThatTheClientGivesUpEndsWhileAMessageIsWritten) {
+  Connect();
+  {
+    MutexLock lock(daemon_.mutex_);
+    daemon_.reads_no_more_ = true;
+  }
+  const Future upload =
+      connection_->Upload(1, "", std::make_shared<const std::string>(std::string(64 << 20, 'x')));
+  EXPECT_TRUE(upload.WaitFor(absl::Minutes(1)));
+  if (upload.Done()) {
+    EXPECT_TRUE(upload.Wait().ok()) << upload.Wait();
   }
 }
 
