@@ -157,7 +157,7 @@ void Client::Cancel() { graph_->Cancel(); }
 Progress Client::progress(bool ask_daemon) const { return graph_->progress(ask_daemon); }
 bool Client::WaitForRoom(absl::Duration time) const { return graph_->WaitForRoom(time); }
 
-const ExecutionOptions& Client::execution() const { return graph_->options().execution; }
+ExecutionOptions Client::execution() const { return graph_->execution(); }
 
 const ClientStats& Client::stats() const {
   graph_->Poll();

@@ -41,6 +41,7 @@ std::vector<uint64_t> NumbersOf(UOp stored) {
 
 TensorState::TensorState(std::shared_ptr<GraphState> g) : graph(std::move(g)) {
   if (graph == nullptr) return;
+  if (!graph->recordings_.empty()) graph->NoteWriter(*this);
   older = graph->newest_;
   (older != nullptr ? older->newer : graph->oldest_) = this;
   graph->newest_ = this;
@@ -78,6 +79,7 @@ std::shared_ptr<TensorState> GraphState::NewInput(ir::Dtype dtype, ir::Dims dims
   if (bytes.empty()) {  // the daemon has no empty buffers
     return NewTensor(ir::Expand(*ctx_, ctx_->Const(dtype, 0), dims), std::move(device));
   }
+  NoteContents(bytes.size());
   const UOp buffer = NewBuffer(dtype, dims, device, bytes.size());
   buffers_.at(static_cast<uint64_t>(buffer.slot())).data =
       std::make_shared<const std::string>(std::move(bytes));
@@ -85,18 +87,13 @@ std::shared_ptr<TensorState> GraphState::NewInput(ir::Dtype dtype, ir::Dims dims
 }
 
 bool GraphState::SendsAtOnce(size_t bytes) const {
-  return bytes >= kSendAtOnce && recording_ == nullptr && executor_->uploads_at_once();
+  return bytes >= kSendAtOnce && Recorder() == nullptr && executor_->uploads_at_once();
 }
 
 std::shared_ptr<TensorState> GraphState::NewUpload(ir::Dtype dtype, ir::Dims dims,
                                                    std::string device, std::string_view bytes) {
   Poll();
-  if (dropped_) {  // a program may make large tensors without ever computing anything
-    Plan plan;
-    plan.kept = ReadByOthers({}, plan.pinned);
-    executor_->Free(RemoveUnneeded(plan));
-    dropped_ = false;
-  }
+  FreeDropped();
   const UOp buffer = NewBuffer(dtype, dims, device, bytes.size());
   const auto number = static_cast<uint64_t>(buffer.slot());
   const uint64_t handle = buffers_.at(number).handle;
@@ -109,6 +106,28 @@ std::shared_ptr<TensorState> GraphState::NewUpload(ir::Dtype dtype, ir::Dims dim
   sent_.push_back(std::move(sent));
   stats_.uploaded_bytes += bytes.size();
   return NewTensor(buffer, std::move(device));
+}
+
+void GraphState::FreeDropped() {
+  if (!dropped_ || !recordings_.empty()) return;
+  Plan plan;
+  plan.kept = ReadByOthers({}, plan.pinned);
+  executor_->Free(RemoveUnneeded(plan));
+  dropped_ = false;
+}
+
+// Looking through all buffers takes time, so what is left then may be made once more before the next time.
+void GraphState::NoteContents(uint64_t bytes) {
+  constexpr uint64_t kOfBuffer = 512;  // about what a small buffer costs
+  contents_ += bytes + kOfBuffer;
+  if (contents_ < most_contents_ || !dropped_ || !recordings_.empty()) return;
+  FreeDropped();
+  contents_ = 0;
+  most_contents_ = kLeastContents;
+  for (uint64_t number = 0; number < buffers_.end(); ++number) {
+    if (!buffers_.Has(number)) continue;
+    if (const auto& data = buffers_.at(number).data) most_contents_ += data->size() + kOfBuffer;
+  }
 }
 
 UOp GraphState::NewBuffer(ir::Dtype dtype, const ir::Dims& dims, std::string_view device,

@@ -62,6 +62,9 @@ struct TensorState : std::enable_shared_from_this<TensorState> {
   uint64_t version = 0;  // of the first buffer, when the answer was its contents
   std::optional<bool> requires_grad;
   bool pinned = false;  // keeps its buffer, and need not keep the old contents of it
+  // What the thread recorded that made it or assigned to it last (Recording::id). The number behind
+  // that of the latest recording: nothing, but others did. 0: nobody did.
+  uint64_t writer = 0;
   std::shared_ptr<TensorState> grad;
 
   TensorState* newer = nullptr;  // list of live tensors, oldest first
@@ -74,7 +77,7 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
 
   ir::UOpContext& ctx() { return *ctx_; }
   const ClientOptions& options() const { return options_; }
-  ExecutionOptions& execution() { return options_.execution; }  // of the requests to come
+  ExecutionOptions execution() const;  // of the requests of this thread to come
   const ClientStats& stats() const { return stats_; }
   const Executor& executor() const { return *executor_; }
 
@@ -123,6 +126,9 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   Progress progress(bool ask_daemon) { return executor_->progress(ask_daemon); }
   bool WaitForRoom(absl::Duration time) { return executor_->WaitForRoom(time); }
 
+  // Somebody is about to give the tensor another value.
+  void NoteWriter(TensorState& tensor) const;
+
   TensorState* oldest() const { return oldest_; }
   // The random stream of this seed, from its beginning.
   void SetSeed(uint64_t seed) {
@@ -159,11 +165,19 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
     }
   };
 
+  static constexpr uint64_t kLeastContents = 16 << 20;
   struct Room {  // bytes of tensors that a request and its answer may still have
     uint64_t sent = 0, returned = 0;
   };
 
   // Makes the targets' buffers; Discard takes them back.
+  // What the calling thread records. Null: nothing. Whatever another thread submits is no part of it.
+  Recording* Recorder() const;
+  // True if the tensor was made or assigned by a thread that records that, or by another thread since
+  // this one records. So one of them would lack it, or have too much, if this thread computed it.
+  bool IsOfOthers(const TensorState& tensor) const;
+  // This thread computes it nevertheless.
+  void NoteTaken(const TensorState& tensor) const;
   absl::StatusOr<Plan> MakePlan(std::span<const std::shared_ptr<TensorState>> tensors);
   void Discard(std::span<const Pending> pending);
   // A request that was submitted, until its answer was looked at.
@@ -223,9 +237,13 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   void Settle(const Pending& pending, const Answer& answer, std::span<const uint64_t> returned);
   // What an answer changes.
   void Take(const Sent& sent);
+  // Contents of so many bytes are about to be kept. Frees those of dropped tensors first if they may
+  // have become many: a program may make tensors and drop them without ever computing anything.
+  void NoteContents(uint64_t bytes);
+  void FreeDropped();
   // The error that Poll has noted. It is returned once.
   absl::Status TakeError();
-  // OK unless what should have made one of the buffers has failed.
+  // OK unless what should have made one of the buffers has failed, or the daemon has lost one.
   absl::Status CheckMade(std::span<const uint64_t> numbers) const;
   void Compact();
 
@@ -247,11 +265,14 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   bool multi_ = false;  // a MULTI was made; until then every layout is one device
   absl::flat_hash_map<uint32_t, ir::Layout> layouts_;
   absl::flat_hash_map<uint32_t, Form> wire_;  // by id of a normalised sink
-  Recording* recording_ = nullptr;            // of what is sent
+  std::vector<Recording*> recordings_;        // that have begun and not ended
+  uint64_t latest_recording_ = 0;             // id; ids are even
   bool dropped_ = false;                      // a tensor with a buffer is gone
-  std::deque<Sent> sent_;                     // in order
-  std::vector<uint64_t> orphans_;             // handles to free that no buffer of the table has
-  absl::Status error_;                        // of a request that nobody waited for
+  // Bytes of contents that were kept since dropped ones were last freed, and how many may be.
+  uint64_t contents_ = 0, most_contents_ = kLeastContents;
+  std::deque<Sent> sent_;          // in order
+  std::vector<uint64_t> orphans_;  // handles to free that no buffer of the table has
+  absl::Status error_;             // of a request that nobody waited for
   // By the ids of the values and targets of a request.
   absl::flat_hash_map<std::vector<uint32_t>, NormalForm> forms_;
 };

@@ -70,7 +70,7 @@ Future GraphState::Read(const std::shared_ptr<TensorState>& t, std::span<char> o
         Cat("the tensor has ", bytes, " bytes, and the memory for it ", out.size())));
   }
   if (bytes == 0) return Future();
-  if (recording_ != nullptr) {
+  if (Recorder() != nullptr) {
     return Future(absl::FailedPreconditionError(
         "a tensor is read while a Jit records the function: a replay could not see other values"));
   }

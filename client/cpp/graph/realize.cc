@@ -96,6 +96,7 @@ void GraphState::AddReaders(Plan& plan) {
     const int64_t size = ir::Product(t->dims) * ir::ByteSize(t->dtype);
     if (size == 0 || !reads.contains(t->uop.id())) continue;
     if (IsStored(t->uop) || t->replaces || t->symbolic) return;  // these keep their buffers
+    if (IsOfOthers(*t)) return;  // a replay of what another thread records must compute it
     bytes += size;
     if (bytes > blocked_bytes + kMoreMemory || !Verified(t->uop).ok()) return;
     readers.push_back({t->shared_from_this(), UOp(), false});
@@ -126,7 +127,7 @@ absl::Status GraphState::Complete(Call& call, UOp sink) {
   }
   call.digest = memo->second.digest;
   call.graph = memo->second.graph;
-  call.options = options_.execution;
+  call.options = execution();
   return absl::OkStatus();
 }
 
@@ -171,6 +172,7 @@ absl::StatusOr<GraphState::Plan> GraphState::MakePlan(
     if ((IsStored(t->uop) && !t->replaces) || ir::Product(t->dims) == 0 ||
         !seen.insert(t.get()).second)
       continue;
+    if (IsOfOthers(*t)) NoteTaken(*t);
     plan.pending.push_back({t, UOp(), false});
   }
   if (plan.pending.empty()) return plan;

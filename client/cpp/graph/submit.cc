@@ -42,7 +42,7 @@ absl::Status GraphState::MakeZeros(std::span<const uint64_t> numbers) {
     call.arguments.push_back({.handle = b.handle, .made = true});
     sent.made.emplace_back(number, b.handle);
   }
-  if (recording_ != nullptr) recording_->Add(call, form.buffers, *ctx_, form.sink);
+  if (Recording* const r = Recorder()) r->Add(call, form.buffers, *ctx_, form.sink);
   Launch(std::move(call), std::move(sent));
   return absl::OkStatus();
 }
@@ -63,6 +63,7 @@ absl::Status GraphState::CheckMade(std::span<const uint64_t> numbers) const {
   for (uint64_t number : numbers) {
     const ClientBuffer& b = buffers_.at(number);
     if (b.maker && b.maker->Done()) UOPD_TRY(b.maker->Wait());
+    if (b.on_daemon) UOPD_TRY(executor_->Held(b.handle));
   }
   return absl::OkStatus();
 }
@@ -120,7 +121,7 @@ absl::Status GraphState::AddArgument(const Plan& plan, uint64_t number, Room& ro
   ClientBuffer& b = buffers_.at(number);
   Argument& a = call.arguments.emplace_back();
   // A recorded call will find its arguments on the daemon.
-  UOPD_TRY(Bind(number, plan.Keeps(number) || recording_ != nullptr, room, a, sent));
+  UOPD_TRY(Bind(number, plan.Keeps(number) || !recordings_.empty(), room, a, sent));
   if (plan.written.Contains(number)) ++b.version;
   const bool small = plan.written.Contains(number) && b.bytes <= kReturnBytes;
   const bool made =
@@ -145,14 +146,14 @@ absl::Status GraphState::Send(const Plan& plan, std::vector<uint64_t>& returned)
     UOPD_TRY(AddArgument(plan, number, room, call, sent, returned));
   }
   call.variables.assign(plan.form.variables.begin(), plan.form.variables.end());
-  for (uint64_t number = 0; recording_ == nullptr && number < buffers_.end(); ++number) {
+  for (uint64_t number = 0; recordings_.empty() && number < buffers_.end(); ++number) {
     if (!buffers_.Has(number) || plan.Keeps(number)) continue;
     if (const ClientBuffer& b = buffers_.at(number); b.on_daemon) sent.frees.push_back(b.handle);
   }
   sent.orphans.swap(orphans_);
   call.free_buffers = sent.frees;
   call.free_buffers.insert(call.free_buffers.end(), sent.orphans.begin(), sent.orphans.end());
-  if (recording_ != nullptr) recording_->Add(call, plan.form.buffers, *ctx_, plan.form.sink);
+  if (Recording* const r = Recorder()) r->Add(call, plan.form.buffers, *ctx_, plan.form.sink);
   Launch(std::move(call), std::move(sent));
   return absl::OkStatus();
 }
@@ -188,8 +189,12 @@ absl::Status GraphState::Compute(std::span<const std::shared_ptr<TensorState>> t
     Discard(plan.pending);
     return status;
   }
-  for (uint64_t number = 0; recording_ == nullptr && number < buffers_.end(); ++number) {
+  for (uint64_t number = 0; recordings_.empty() && number < buffers_.end(); ++number) {
     if (buffers_.Has(number) && !plan.Keeps(number)) buffers_.Remove(number);
+  }
+  if (recordings_.empty()) {  // nothing is kept that nobody needs
+    contents_ = 0;
+    most_contents_ = kLeastContents;
   }
   for (const Pending& p : plan.pending) Settle(p, answer, returned);
   Compact();

@@ -3,9 +3,12 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_set.h"
 #include "client/cpp/graph/build.h"
+#include "client/cpp/graph/caller.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
+#include "core/ir/verify/spec.h"
 
 namespace uopd::client {
 namespace {
@@ -18,14 +21,55 @@ std::string Shown(const TensorState& t) { return Cat(ir::Name(t.dtype), " ", Tex
 
 }  // namespace
 
+// What GraphState knows of recordings.
+
+Recording* GraphState::Recorder() const {
+  if (recordings_.empty()) return nullptr;
+  const Caller* const me = Caller::Current().get();
+  const auto mine =
+      std::ranges::find_if(recordings_, [me](Recording* r) { return r->caller() == me; });
+  return mine == recordings_.end() ? nullptr : *mine;
+}
+
+void GraphState::NoteWriter(TensorState& tensor) const {
+  const Recording* const r = Recorder();
+  tensor.writer = r != nullptr ? r->id() : recordings_.empty() ? 0 : latest_recording_ + 1;
+}
+
+bool GraphState::IsOfOthers(const TensorState& tensor) const {
+  if (recordings_.empty() || tensor.writer == 0) return false;
+  const Recording* const r = Recorder();
+  if (tensor.writer % 2 != 0) return r != nullptr && tensor.writer > r->id();
+  return std::ranges::any_of(recordings_, [&](const Recording* other) {
+    return other != r && other->id() == tensor.writer;
+  });
+}
+
+void GraphState::NoteTaken(const TensorState& tensor) const {
+  for (Recording* r : recordings_) {
+    if (r->id() == tensor.writer) r->NoteTaken(tensor);
+  }
+}
+
+Recording::Recording(std::shared_ptr<GraphState> graph)
+    : graph_(std::move(graph)), caller_(Caller::Current()), id_(graph_->latest_recording_ += 2) {}
+
+void Recording::NoteTaken(const TensorState& tensor) {
+  if (!taken_.ok()) return;
+  taken_ = Misused(Cat("another thread has computed a tensor (", Shown(tensor),
+                       ") that the function made while it was recorded"));
+}
+
+void Recording::Leave() { std::erase(graph_->recordings_, this); }
+
 absl::StatusOr<std::unique_ptr<Recording>> Recording::Begin(const Client& client,
                                                             std::span<const Tensor> inputs) {
   std::unique_ptr<Recording> out(new Recording(client.graph_));
   GraphState& graph = *out->graph_;
-  if (graph.recording_ != nullptr) return Misused("another function is being recorded");
+  if (graph.Recorder() != nullptr) return Misused("another function is being recorded");
   std::vector<std::shared_ptr<TensorState>> assigned;
   for (TensorState* t = graph.oldest(); t != nullptr; t = t->newer) {
-    if (t->uop && t->replaces) assigned.push_back(t->shared_from_this());
+    if (t->uop && t->replaces && !graph.IsOfOthers(*t)) assigned.push_back(t->shared_from_this());
   }
   UOPD_TRY(graph.Submit(assigned));
   UOPD_ASSIGN(const std::vector<uint64_t> numbers, out->NumbersOfInputs(inputs));
@@ -36,22 +80,25 @@ absl::StatusOr<std::unique_ptr<Recording>> Recording::Begin(const Client& client
       return Misused("two inputs are the same tensor");
   }
   // Memory that reads as zeros and is older than the recording is not cleared again.
+  NumberSet of_others;  // which clear theirs themselves
+  for (TensorState* t = graph.oldest(); t != nullptr; t = t->newer) {
+    if (!t->uop || !IsStored(t->uop) || !graph.IsOfOthers(*t)) continue;
+    for (uint64_t number : NumbersOf(t->uop)) of_others.Insert(number);
+  }
   std::vector<uint64_t> all;
   for (uint64_t number = 0; number < graph.buffers_.end(); ++number) {
-    if (graph.buffers_.Has(number)) all.push_back(number);
+    if (graph.buffers_.Has(number) && !of_others.Contains(number)) all.push_back(number);
   }
   UOPD_TRY(graph.MakeZeros(all));
   for (TensorState* t = graph.oldest(); t != nullptr; t = t->newer) {
     if (t->uop && IsStored(t->uop))
       out->known_.push_back({t->shared_from_this(), NumbersOf(t->uop)});
   }
-  graph.recording_ = out.get();
+  graph.recordings_.push_back(out.get());
   return out;
 }
 
-Recording::~Recording() {
-  if (graph_->recording_ == this) graph_->recording_ = nullptr;
-}
+Recording::~Recording() { Leave(); }
 
 Recording::Input Recording::Describe(const Tensor& t) {
   return {t.dtype(), t.dims(), t.device(), t.devices(), t.shard_axis(), t.shard_sizes()};
@@ -107,10 +154,14 @@ void Recording::Add(const Call& call, std::span<const uint64_t> numbers, ir::UOp
   }
 }
 
-absl::Status Recording::CheckState(const char* when) const {
+absl::Status Recording::CheckState(const char* when, const NumberSet* maybe_used) const {
   for (const Known& known : known_) {
     const auto t = known.state.lock();
     if (t == nullptr) continue;
+    const bool of_others = t->writer != 0 && t->writer != id_;
+    if (maybe_used != nullptr && of_others &&
+        std::ranges::none_of(known.numbers, [&](uint64_t n) { return maybe_used->Contains(n); }))
+      continue;
     if (!t->error.ok()) return t->error;
     if (!IsStored(t->uop) || t->replaces) {
       return Misused(Cat("a tensor (", Shown(*t), ") was assigned ", when,
@@ -133,9 +184,14 @@ absl::Status Recording::End(std::span<const Tensor> outputs) {
     states.push_back(t.state());
   }
   UOPD_TRY(graph_->Submit(states));
-  graph_->recording_ = nullptr;
+  Leave();
   if (calls_.empty()) return Misused("the function computes nothing");
-  UOPD_TRY(CheckState("inside of the function"));
+  UOPD_TRY(taken_);
+  NumberSet of_calls;
+  for (const Recorded& recorded : calls_) {
+    for (const Slot& slot : recorded.slots) of_calls.Insert(slot.number);
+  }
+  UOPD_TRY(CheckState("inside of the function", &of_calls));
   outputs_.assign(outputs.begin(), outputs.end());
   // From here on the recording holds its buffers, and watches the tensors that have them.
   NumberSet used;
@@ -206,6 +262,8 @@ absl::Status Recording::ReplayOne(const Recorded& recorded, std::span<const uint
       number = inputs[static_cast<size_t>(slot.input)];
       UOPD_TRY(graph.CheckMade(std::span(&number, 1)));
       UOPD_TRY(graph.Bind(number, true, room, a, sent));
+    } else if (!slot.made && !slot.resend) {
+      UOPD_TRY(graph.executor().Held(a.handle));
     } else if (slot.counters != 0) {
       a.data = std::make_shared<const std::string>(graph.TakePosition(slot.counters));
     }
@@ -213,7 +271,7 @@ absl::Status Recording::ReplayOne(const Recorded& recorded, std::span<const uint
     if (slot.made && slot.input < 0) sent.again.emplace_back(number, a.handle);
     if (a.return_data) returned.push_back(number);
   }
-  if (first && graph.dropped_) {
+  if (first && graph.dropped_ && graph.recordings_.empty()) {
     GraphState::Plan plan;
     plan.kept = graph.ReadByOthers({}, plan.pinned);
     call.free_buffers = graph.RemoveUnneeded(plan);
@@ -234,7 +292,7 @@ absl::Status Recording::ReplayOne(const Recorded& recorded, std::span<const uint
 
 absl::StatusOr<std::vector<Tensor>> Recording::Replay(std::span<const Tensor> inputs,
                                                       std::span<const VariableValue> variables) {
-  if (graph_->recording_ != nullptr)
+  if (graph_->Recorder() != nullptr)
     return Misused("a recorded function cannot be replayed while another one is recorded");
   graph_->Poll();
   UOPD_TRY(graph_->TakeError());
@@ -245,7 +303,7 @@ absl::StatusOr<std::vector<Tensor>> Recording::Replay(std::span<const Tensor> in
     if (t != nullptr && t->error.ok() && (!IsStored(t->uop) || t->replaces)) assigned.push_back(t);
   }
   UOPD_TRY(graph_->Submit(assigned));
-  UOPD_TRY(CheckState("since it was recorded"));
+  UOPD_TRY(CheckState("since it was recorded", nullptr));
   if (inputs.size() != inputs_.size()) {
     return absl::InvalidArgumentError(Cat("Jit: the function was recorded with ", inputs_.size(),
                                           " inputs, not ", inputs.size()));

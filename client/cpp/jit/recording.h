@@ -2,7 +2,8 @@
 // Recording: the requests that a function submits, as they can be sent again with other inputs. See
 // uopd/jit.h. Internal to the library.
 //
-// While it records, GraphState adds every call, gives every buffer a handle, and frees nothing.
+// While it records, GraphState adds every call of the thread that began it, gives every buffer a
+// handle, and frees nothing. Other threads go on outside of the recording, and may record too.
 // After End the recording holds the buffers that its calls use, except for those of the inputs.
 #pragma once
 #include <memory>
@@ -16,9 +17,12 @@
 
 namespace uopd::client {
 
+struct Caller;
+
 class Recording {
  public:
-  // Begins to record. FAILED_PRECONDITION: another recording of the client has not ended.
+  // Begins to record what this thread submits. FAILED_PRECONDITION: another recording of the thread
+  // has not ended.
   static absl::StatusOr<std::unique_ptr<Recording>> Begin(const Client& client,
                                                           std::span<const Tensor> inputs);
   ~Recording();
@@ -32,6 +36,11 @@ class Recording {
 
   // Called by GraphState before it sends the call. `numbers`: the buffers of the slots.
   void Add(const Call& call, std::span<const uint64_t> numbers, ir::UOpContext& ctx, ir::UOp sink);
+  // The thread that records.
+  const Caller* caller() const { return caller_.get(); }
+  uint64_t id() const { return id_; }  // even
+  // Another thread has computed a tensor that the function made. So End fails.
+  void NoteTaken(const TensorState& tensor);
 
  private:
   // What an argument of a replay is.
@@ -63,17 +72,23 @@ class Recording {
     Dims sizes;
   };
 
-  explicit Recording(std::shared_ptr<GraphState> graph) : graph_(std::move(graph)) {}
+  explicit Recording(std::shared_ptr<GraphState> graph);
+  void Leave();  // GraphState adds no call any more
   static Input Describe(const Tensor& t);
   // The buffers of the inputs, submitted.
   absl::StatusOr<std::vector<uint64_t>> NumbersOfInputs(std::span<const Tensor> inputs);
-  absl::Status CheckState(const char* when) const;
+  // `maybe_used`: the buffers of the calls. If it is given, tensors that do not have them are not
+  // looked at if another thread assigned to them.
+  absl::Status CheckState(const char* when, const NumberSet* maybe_used) const;
   absl::Status SetVariables(std::span<const VariableValue> values, const Recorded& recorded,
                             Call& call) const;
   absl::Status ReplayOne(const Recorded& recorded, std::span<const uint64_t> inputs,
                          std::span<const VariableValue> variables, bool first);
 
   const std::shared_ptr<GraphState> graph_;
+  const std::shared_ptr<Caller> caller_;
+  const uint64_t id_;
+  absl::Status taken_;
   std::vector<Input> inputs_;
   absl::flat_hash_map<uint64_t, int> input_of_;  // number of a buffer -> position
   std::vector<Known> known_;

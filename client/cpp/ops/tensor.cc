@@ -119,6 +119,7 @@ void Tensor::Assign(Operand value) {
                                                        ir::Name(v.dtype()), " ", Text(v.dims())))));
   }
   if (t.uop == Value(v)) return;
+  t.graph->NoteWriter(t);
   if (IsStored(t.uop) && !t.replaces) t.replaces = t.uop;
   t.uop = Value(v);
   t.answer = {};

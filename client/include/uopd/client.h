@@ -79,8 +79,8 @@ class Client {
   Progress progress(bool ask_daemon = true) const;
   bool WaitForRoom(absl::Duration time) const;
 
-  // The switches of the requests to come; a Context (context.h) changes them.
-  const ExecutionOptions& execution() const;
+  // The switches of the requests of this thread to come; a Context (context.h) changes them.
+  ExecutionOptions execution() const;
   const ClientStats& stats() const;
   Traffic traffic() const;
   size_t graph_nodes() const;  // nodes in the client's memory; for tests and diagnosis

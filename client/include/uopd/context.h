@@ -7,8 +7,8 @@
 //   }
 //
 // The switches belong to requests, not to tensors: a tensor that is built in the scope and realised
-// after it is computed without them. Contexts nest; they end in the reverse order of their
-// beginning. Used by the client's thread.
+// after it is computed without them. They are those of the thread that began the Context: requests
+// of other threads are not changed. Contexts nest, and an inner one goes before an outer one.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -30,16 +30,22 @@ struct ContextChanges {
   std::optional<uint32_t> debug;
 };
 
+struct Caller;
+
 class Context {
  public:
-  Context(Client& client, const ContextChanges& changes);
+  Context(Client& client, ContextChanges changes);
   ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
  private:
+  friend class GraphState;
+  void Apply(ExecutionOptions& options) const;
+
   const std::shared_ptr<GraphState> graph_;
-  const ExecutionOptions before_;
+  const ContextChanges changes_;
+  const std::shared_ptr<Caller> caller_;
 };
 
 }  // namespace uopd::client

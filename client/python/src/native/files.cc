@@ -19,7 +19,15 @@ using client::SafetensorsWriter;
 struct FileReader {
   SafetensorsFile file;
   client::Future sent;
+  uint64_t epoch = Epoch();
 
+  // What the parent of a fork() has sent is no affair of its child, which may read on.
+  void AwaitSent() {
+    if (epoch == Epoch()) return Wait(sent);
+    Abandon(sent);
+    sent = client::Future();
+    epoch = Epoch();
+  }
   Handle Load(const ClientHandle& c, size_t index) {
     auto& client = c.get();
     const SafetensorsEntry& e = file.header().entries.at(index);
@@ -29,7 +37,7 @@ struct FileReader {
       return file.Read(e);
     }();
     Check(bytes.status());
-    Wait(sent);
+    AwaitSent();
     Tensor t = LockedWithoutGil([&] {
       Tensor made = client.FromBytes(e.dtype, e.dims, *bytes, site);
       sent = made.Upload();
@@ -100,7 +108,7 @@ void BindFiles(nb::module_& m) {
       .def_prop_ro("metadata", [](const FileReader& r) { return ToDict(r.file.header().metadata); })
       .def_prop_ro("data_start", [](const FileReader& r) { return r.file.header().data_start; })
       .def("load", &FileReader::Load)
-      .def("finish", [](const FileReader& r) { Wait(r.sent); });
+      .def("finish", [](FileReader& r) { r.AwaitSent(); });
   m.def("safetensors_open", &OpenReader);
   m.def("safetensors_header_end", [](const nb::bytes& start, uint64_t size) {
     auto end = client::SafetensorsHeaderEnd(View(start), size);

@@ -42,6 +42,7 @@ void BindJit(nb::module_& m) {
            })
       .def("end",
            [](JitHandle& j, All outputs) {
+             j.CheckEpoch();
              internal::CheckOwn(outputs);
              Check(LockedWithoutGil([&] { return j.jit.End(Tensors(outputs)); }));
            })
@@ -55,7 +56,12 @@ void BindJit(nb::module_& m) {
                return out;
              });
            })
-      .def("abandon", [](JitHandle& j) { Locked([&] { j.jit.Abandon(); }); })
+      .def("abandon",
+           [](JitHandle& j) {
+             if (j.epoch != Epoch())
+               return;  // the recording is the parent's, which goes on with it
+             Locked([&] { j.jit.Abandon(); });
+           })
       .def("replay", [](JitHandle& j, All inputs, const std::vector<std::string>& names,
                         const std::vector<int64_t>& values) {
         j.CheckEpoch();

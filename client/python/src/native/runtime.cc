@@ -4,6 +4,7 @@
 #include <future>
 #include <unordered_map>
 
+#include "client/cpp/graph/caller.h"
 #include "native/binding.h"
 #include "native/registry.h"
 
@@ -145,7 +146,8 @@ void Wait(const client::Future& future) {
 
 void WaitFor(const std::function<absl::Status()>& f) {
   client::Promise promise;
-  auto done = std::async(std::launch::async, [&] {
+  auto done = std::async(std::launch::async, [&, caller = client::Caller::Current()] {
+    const client::CallerScope scope(caller);
     std::scoped_lock lock(Mutex());
     promise.Set(f());
   });

@@ -80,6 +80,7 @@ void BindTensor(nb::module_& m) {
           })
       .def_prop_ro("grad",
                    [](const Handle& x) -> std::optional<Handle> {
+                     x.CheckEpoch();
                      Tensor grad = Locked([&] { return x.tensor().grad(); });
                      if (grad.state() == nullptr) return std::nullopt;
                      return Handle(std::move(grad));
@@ -92,7 +93,11 @@ void BindTensor(nb::module_& m) {
              const client::SiteScope scope(site);
              Check(Locked([&] { return x.tensor().SetGrad(grad.tensor(), site); }));
            })
-      .def("clear_grad", [](Handle& x) { Locked([&] { x.tensor().ClearGrad(); }); })
+      .def("clear_grad",
+           [](Handle& x) {
+             x.CheckEpoch();
+             Locked([&] { x.tensor().ClearGrad(); });
+           })
       .def("same_as", [](const Handle& x, const Handle& y) {
         return x.tensor().state() == y.tensor().state();
       });
