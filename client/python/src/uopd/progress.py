@@ -12,17 +12,17 @@ import threading
 import time
 from typing import Any
 
-from . import _core
+from . import _core, scopes
 
 EVERY_S = 0.2
 WIDTH = 20
 _shown = threading.local()  # .at: when this thread wrote last; .length: of the line that is there
 _owner: int | None = None  # the thread whose line is shown
-wanted: int | None = None  # of Context; None: the environment decides
 
 
 def enabled() -> bool:
   """True if waits are shown."""
+  wanted = scopes.progress.get()
   choice = wanted if wanted is not None else os.environ.get("UOPD_PROGRESS", "")
   if choice != "": return str(choice) != "0"
   return sys.stderr is not None and (sys.stderr.isatty() or _in_notebook())

@@ -12,12 +12,13 @@ import threading
 from contextlib import ContextDecorator
 from typing import Any
 
-from . import _core, progress
+from . import _core, progress, scopes
 
 _core.set_package_folder(str(pathlib.Path(__file__).parent) + os.sep)
 _lock = threading.RLock()
 _default: _core.Client | None = None
 _seed = 0
+_settings: scopes.Stack[_core.Scope] = scopes.Stack("uopd.settings")  # what Context has changed in the client library
 
 
 def connect(address: str | None = None, token: str = "", timeout: float = 600.0, ttl: float = 0.0) -> _core.Client:
@@ -79,28 +80,24 @@ class Context(ContextDecorator):
   [2, 3]
 
   BEAM, DEBUG, NOOPT, CACHELEVEL, IGNORE_BEAM_CACHE, ALLOW_F16, ALLOW_BF16, ALLOW_TF32, FAST_MATH, REPRODUCIBLE: see docs/client.md.
-  TRAINING is Tensor.training. PROGRESS: 0 or 1, whether long waits are shown (docs/python.md), in all threads. Also a decorator.
+  TRAINING is Tensor.training. PROGRESS: 0 or 1, whether long waits are shown (docs/python.md). Also a decorator.
+  A scope is one of the thread that enters it: other threads see nothing of it.
   """
-  __slots__ = ("_changes", "_training", "_progress", "_scopes")
+  __slots__ = ("_changes", "_training", "_progress")
 
   def __init__(self, **changes: int) -> None:
     self._training = changes.pop("TRAINING", None)
     self._progress = changes.pop("PROGRESS", None)
     self._changes = changes
-    self._scopes: list[tuple[Any, bool, Any]] = []
 
   def __enter__(self) -> None:
-    from .tensor import Tensor
-    scope = client().enter(self._changes) if self._changes else None
-    self._scopes.append((scope, Tensor.training, progress.wanted))
-    if self._training is not None: Tensor.training = bool(self._training)
-    if self._progress is not None: progress.wanted = self._progress
+    if self._changes: _settings.push(client().enter(self._changes))
+    if self._training is not None: scopes.training.push(bool(self._training))
+    if self._progress is not None: scopes.progress.push(self._progress)
   def __exit__(self, *args: object) -> None:
-    from .tensor import Tensor
-    scope, training, shown = self._scopes.pop()
-    if self._training is not None: Tensor.training = training
-    if self._progress is not None: progress.wanted = shown
-    if scope is not None: scope.end()
+    if self._progress is not None: scopes.progress.pop()
+    if self._training is not None: scopes.training.pop()
+    if self._changes: _settings.pop().end()
 
 
 class _Device:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import ContextDecorator
 from typing import Any
 
-from . import _core
+from . import _core, scopes
 from .activations import Activations
 from .base import Base, arg, set_tensor_class, wrap
 from .contents import Contents
@@ -25,7 +25,18 @@ from .network import Network
 from .reductions import Reductions
 
 
-class Tensor(Creation, Elementwise, Functions, Activations, Movement, Indexing, Reductions, Linalg, Network, Losses, Contents, Base):
+class _TensorType(type):
+  """What is an attribute of the class Tensor, and another one for each thread."""
+  @property
+  def training(cls) -> bool:
+    """Whether this thread trains: see Tensor.train()."""
+    return scopes.training.get()
+  @training.setter
+  def training(cls, on: bool) -> None: scopes.training.assign(bool(on))
+
+
+class Tensor(Creation, Elementwise, Functions, Activations, Movement, Indexing, Reductions, Linalg, Network, Losses, Contents, Base,
+             metaclass=_TensorType):
   """An array of one element type.
 
   >>> x = Tensor([[1.0, 2.0], [3.0, 4.0]])
@@ -38,7 +49,6 @@ class Tensor(Creation, Elementwise, Functions, Activations, Movement, Indexing, 
   device: as in Device.devices; None: the default. requires_grad: see backward().
   """
   __slots__ = ()
-  training = False
 
   def __init__(self, data: Any = None, device: str | tuple[str, ...] | None = None, dtype: DTypeLike | None = None,
                requires_grad: bool | None = None) -> None:
@@ -131,10 +141,11 @@ class Tensor(Creation, Elementwise, Functions, Activations, Movement, Indexing, 
     return (self * gradient.detach()).sum()._h
 
   class train(ContextDecorator):
-    """A scope in which Tensor.training is true."""
+    """A scope in which Tensor.training is true, for the thread that enters it. An assignment to Tensor.training outside of
+    scopes holds for the process, and within one until its end."""
     def __init__(self, mode: bool = True) -> None: self.mode = mode
-    def __enter__(self) -> None: self.before, Tensor.training = Tensor.training, self.mode
-    def __exit__(self, *args: object) -> None: Tensor.training = self.before
+    def __enter__(self) -> None: scopes.training.push(self.mode)
+    def __exit__(self, *args: object) -> None: scopes.training.pop()
 
   # Devices.
   def to(self, device: Any) -> Tensor:
