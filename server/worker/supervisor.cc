@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "absl/strings/cord.h"
+#include "core/base/pidfd.h"
 #include "core/base/telemetry/log.h"
 #include "core/base/text.h"
-#include "core/base/pidfd.h"
 #include "server/worker/fork/process_state.h"
 
 namespace uopd::worker {
