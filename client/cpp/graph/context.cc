@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "uopd/context.h"
 
-#include <utility>
+#include <vector>
 
 #include "client/cpp/graph/caller.h"
 #include "client/cpp/graph/graph_state.h"
 
 namespace uopd::client {
 
-Context::Context(Client& client, ContextChanges changes)
-    : graph_(client.graph_), changes_(std::move(changes)), caller_(Caller::Current()) {
+Context::Context(Client& client, const ContextChanges& changes)
+    : graph_(client.graph_), changes_(changes), caller_(Caller::Current()) {
   caller_->contexts.push_back(this);
 }
 

@@ -34,7 +34,7 @@ struct Caller;
 
 class Context {
  public:
-  Context(Client& client, ContextChanges changes);
+  Context(Client& client, const ContextChanges& changes);
   ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
