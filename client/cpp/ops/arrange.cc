@@ -11,6 +11,11 @@ namespace uopd::client::fn {
 
 Tensor Roll(const Tensor& x, const Dims& shifts, const Dims& axes, Site site) {
   if (auto error = Refused("Roll", {&x}, site)) return *error;
+  if (axes.size() == 1) {
+    if (auto only = AlongNoAxis(x, axes[0], site,
+                                [&](const Tensor& t) { return Roll(t, shifts, {0}, site); }))
+      return *only;
+  }
   if (axes.empty() && shifts.size() == 1)
     return Roll(x.Flatten(0, site), shifts, {0}, site).Reshape(x.dims(), site);
   if (axes.size() != shifts.size())
@@ -30,7 +35,7 @@ Tensor Roll(const Tensor& x, const Dims& shifts, const Dims& axes, Site site) {
 
 Tensor RepeatInterleave(const Tensor& x, int64_t times, std::optional<int64_t> axis, Site site) {
   if (auto error = Refused("RepeatInterleave", {&x}, site)) return *error;
-  const Tensor t = axis ? x : x.Flatten(0, site);
+  const Tensor t = axis && x.rank() > 0 ? x : x.Flatten(0, site);
   const auto a = Axis(axis.value_or(0), t.rank());
   if (!a || times < 0) {
     return Wrong(x, "RepeatInterleave", site,
@@ -198,7 +203,8 @@ Tensor FullLike(const Tensor& x, double value, std::optional<Dtype> dtype, Site 
   if (const absl::Status fits = CheckNumber(d, value); !fits.ok())
     return Poisoned(x.state()->graph, Located("FullLike", site, fits));
   const ir::UOp shape = ir::ShapeArg(Ctx(x), ShapeOf(x));
-  return Made(x, ir::Expand(Ctx(x), Ctx(x).Const(d, value), shape), "FullLike", site);
+  return Made(x, ir::Expand(Ctx(x), Ctx(x).Const(d, value), shape), "FullLike", site)
+      .ToLayoutOf(x, site);
 }
 
 Tensor Linspace(Client& client, double begin, double end, int64_t count, Dtype dtype, Site site) {

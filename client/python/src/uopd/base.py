@@ -88,7 +88,9 @@ class Base:
     if axis is None: return []
     axes = list(axis) if isinstance(axis, (list, tuple)) else [axis]
     return [self._axis(a) for a in axes]
-  def _axis(self, axis: int) -> int:
-    rank = self.ndim
+  def _axis(self, axis: int, more: int = 0) -> int:
+    """An axis, counted from the front if there is one. `more`: axes that the result has beyond those of self. Without axes 0 and -1 are allowed:
+    the client library says what they mean."""
+    rank = self.ndim + more
     if not -max(rank, 1) <= axis < max(rank, 1): raise IndexError(f"axis {axis} is out of range for {rank} axes")
     return axis + rank if axis < 0 else axis

@@ -32,7 +32,7 @@ class Indexing(Base):
     >>> Tensor([[1, 2], [3, 4]]).gather(1, Tensor([[1], [0]])).tolist()
     [[2], [3]]
     """
-    return wrap(_core.gather(self._h, dim, handle(index)))
+    return wrap(_core.gather(self._h, self._axis(dim), handle(index)))
   def take(self, index: Any) -> Tensor:
     """Elements of the flattened tensor."""
     return wrap(_core.take(self._h, handle(index)))
@@ -43,14 +43,14 @@ class Indexing(Base):
     >>> Tensor.zeros(4).scatter(0, Tensor([1, 3]), 2.0).tolist()
     [0.0, 2.0, 0.0, 2.0]
     """
-    if reduce is None: return wrap(_core.scatter(self._h, dim, handle(index), arg(src)))
+    if reduce is None: return wrap(_core.scatter(self._h, self._axis(dim), handle(index), arg(src)))
     mode = _choice("reduce", reduce, _SCATTER)
     index, src = handle(index), arg(src)
     if not isinstance(src, _core.Handle): src = _core.full_like(index, float(src), self._h.dtype)
-    return wrap(_core.scatter_reduce(self._h, dim, index, src, mode, True))
+    return wrap(_core.scatter_reduce(self._h, self._axis(dim), index, src, mode, True))
   def scatter_reduce(self, dim: int, index: Any, src: Any, reduce: str, include_self: bool = True) -> Tensor:
     """As scatter; all elements for one position are combined: sum, prod, mean, amax or amin."""
-    return wrap(_core.scatter_reduce(self._h, dim, handle(index), handle(src), _choice("reduce", reduce, _REDUCE), include_self))
+    return wrap(_core.scatter_reduce(self._h, self._axis(dim), handle(index), handle(src), _choice("reduce", reduce, _REDUCE), include_self))
   def index_put(self, indices: tuple[Any, ...], values: Any, accumulate: bool = False) -> Tensor:
     """A new tensor with self[indices] = values, or += values with accumulate."""
     items = self._items(indices)

@@ -31,7 +31,8 @@ def _outputs(value: Any) -> list[Tensor]:
 class TinyJit(Generic[Result]):
   """A decorator. The first call runs the function, the second one records what it sends, and later calls send that again
   without running the function. What changes from call to call is given as arguments: tensors of the same shape and dtype, and
-  bound variables. A replay returns the tensors of the second call, with new contents.
+  bound variables. A replay returns the tensors of the second call, with new contents. `prune` changes nothing: what does not depend on the
+  arguments is computed with each replay.
 
   >>> from uopd import Tensor, TinyJit
   >>> @TinyJit
@@ -39,8 +40,10 @@ class TinyJit(Generic[Result]):
   >>> [double(Tensor([float(i)])).item() for i in range(4)]
   [0.0, 2.0, 4.0, 6.0]
   """
-  def __init__(self, fxn: Callable[..., Result]) -> None:
-    self.fxn = fxn
+  def __new__(cls, fxn: Callable[..., Result] | None = None, prune: bool = False) -> Any:
+    return functools.partial(cls, prune=prune) if fxn is None else super().__new__(cls)  # @TinyJit(prune=True)
+  def __init__(self, fxn: Callable[..., Result], prune: bool = False) -> None:
+    self.fxn, self.prune = fxn, prune
     functools.update_wrapper(self, fxn)
     self.reset()
 

@@ -30,6 +30,12 @@ def length_of(begin: Any, end: Any) -> Any:
   return end if isinstance(begin, int) and begin == 0 else end - begin
 
 
+def _axis_of_all(first: Any, dim: int, more: int) -> int:
+  """An axis of the first of several tensors, which may come as a list."""
+  while isinstance(first, (list, tuple)) and first: first = first[0]
+  return first._axis(dim, more) if isinstance(first, Base) else dim
+
+
 class Movement(Base):
   __slots__ = ()
 
@@ -54,10 +60,10 @@ class Movement(Base):
     >>> Tensor.zeros(2, 3, 4).permute(2, 0, 1).shape
     (4, 2, 3)
     """
-    return wrap(_core.permute(self._h, sizes(order, args)))
+    return wrap(_core.permute(self._h, [self._axis(d) for d in sizes(order, args)]))
   def transpose(self, dim0: int = 1, dim1: int = 0) -> Tensor:
     """Two axes exchanged."""
-    return wrap(_core.transpose(self._h, dim0, dim1))
+    return wrap(_core.transpose(self._h, self._axis(dim0), self._axis(dim1)))
   @property
   def T(self) -> Tensor:
     """The axes 0 and 1 exchanged."""
@@ -74,7 +80,7 @@ class Movement(Base):
     return wrap(_core.rearrange(self._h, formula.replace("…", "..."), list(sizes.items())))
   def flip(self, axis: Any, *args: Any) -> Tensor:
     """The elements along these axes in reverse order."""
-    return wrap(_core.flip(self._h, sizes(axis, args)))
+    return wrap(_core.flip(self._h, [self._axis(a) for a in sizes(axis, args)]))
   def shrink(self, arg: Any) -> Tensor:
     """For each axis (begin, end), or None for all of it. Both may be made of bound variables."""
     ranges = [(0, d) if a is None else tuple(a) for a, d in zip(arg, self.shape, strict=True)]
@@ -110,13 +116,13 @@ class Movement(Base):
     return wrap(_core.squeeze(self._h, dim)) if self.ndim and self.shape[dim] == 1 else wrap(self._h)
   def unsqueeze(self, dim: int) -> Tensor:
     """With a new axis of size 1."""
-    return wrap(_core.unsqueeze(self._h, dim))
+    return wrap(_core.unsqueeze(self._h, self._axis(dim, 1)))
   def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """The axes from one to another, both included, as one axis."""
-    return wrap(_core.flatten(self._h, start_dim, end_dim)) if self.ndim else self.reshape(1)
+    return wrap(_core.flatten(self._h, self._axis(start_dim), self._axis(end_dim))) if self.ndim else self.reshape(1)
   def unflatten(self, dim: int, sizes: Any) -> Tensor:
     """One axis as several ones. One size may be -1."""
-    return wrap(_core.unflatten(self._h, dim, list(sizes)))
+    return wrap(_core.unflatten(self._h, self._axis(dim), list(sizes)))
   def split(self, sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Pieces along an axis: of one size, of which the last may be shorter, or of the sizes of a list."""
     dim = self._axis(dim)
@@ -131,19 +137,19 @@ class Movement(Base):
     >>> Tensor([[1], [2]]).cat(Tensor([[3], [4]]), dim=1).tolist()
     [[1, 3], [2, 4]]
     """
-    return wrap(_core.cat(all_of(self, args), dim))
+    return wrap(_core.cat(all_of(self, args), _axis_of_all(self, dim, 0)))
   def stack(self: Any, *args: Any, dim: int = 0) -> Tensor:
     """Tensors of one shape along a new axis."""
-    return wrap(_core.stack(all_of(self, args), dim))
+    return wrap(_core.stack(all_of(self, args), _axis_of_all(self, dim, 1)))
   def repeat(self, repeats: Any, *args: Any) -> Tensor:
     """The whole tensor several times along each axis, as numpy.tile."""
     return wrap(_core.tile(self._h, sizes(repeats, args)))
   def repeat_interleave(self, repeats: int, dim: int | None = None) -> Tensor:
     """Each element several times. Without an axis the tensor is flattened first."""
-    return wrap(_core.repeat_interleave(self._h, repeats, dim))
+    return wrap(_core.repeat_interleave(self._h, repeats, None if dim is None else self._axis(dim)))
   def roll(self, shifts: Any, dims: Any = None) -> Tensor:
     """Elements moved along axes; what leaves at one end comes in at the other."""
-    return wrap(_core.roll(self._h, sizes(shifts, ()), [] if dims is None else sizes(dims, ())))
+    return wrap(_core.roll(self._h, sizes(shifts, ()), [] if dims is None else [self._axis(d) for d in sizes(dims, ())]))
   def tril(self, diagonal: int = 0) -> Tensor:
     """0 above a diagonal of the last two axes."""
     return wrap(_core.tril(self._h, diagonal))
@@ -155,7 +161,7 @@ class Movement(Base):
     return wrap(_core.diag(self._h))
   def diagonal(self, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """A diagonal of two axes, as a new last axis."""
-    return wrap(_core.diagonal(self._h, offset, dim1, dim2))
+    return wrap(_core.diagonal(self._h, offset, self._axis(dim1), self._axis(dim2)))
   def diag_embed(self, offset: int = 0) -> Tensor:
     """The last axis as diagonals of matrices."""
     return wrap(_core.diag_embed(self._h, offset))
@@ -165,7 +171,7 @@ class Movement(Base):
     >>> Tensor.arange(6).unfold(0, 3, 2).tolist()
     [[0, 1, 2], [2, 3, 4]]
     """
-    return wrap(_core.unfold(self._h, dim, size, step))
+    return wrap(_core.unfold(self._h, self._axis(dim), size, step))
   def meshgrid(self: Any, *args: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     """The coordinates of all points of a grid, one tensor for each vector."""
     if indexing not in ("ij", "xy"): raise ValueError(f"indexing is 'ij' or 'xy', not {indexing!r}")

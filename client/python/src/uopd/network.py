@@ -145,13 +145,16 @@ class Network(Base):
     h = _core.layernorm(h, None, None, len(axes), eps)
     return wrap(_core.moveaxis(h, last, axes) if moved else h)
   def batchnorm(self, weight: Any, bias: Any, mean: Any, invstd: Any, axis: Any = 1) -> Tensor:
-    """(self - mean) * invstd * weight + bias, where all have one element for each position along the axes."""
+    """(self - mean) * invstd * weight + bias, where all have one element for each position along the axes, or as many axes as self."""
     axes = self._axes(axis)
     shape = [d if i in axes else 1 for i, d in enumerate(self.shape)]
-    t: Any = self - wrap(handle(mean)).reshape(shape)
-    if weight is not None: t = t * wrap(handle(weight)).reshape(shape)
-    t = t * wrap(handle(invstd)).reshape(shape)
-    return t if bias is None else t + wrap(handle(bias)).reshape(shape)
+    def fitted(x: Any) -> Tensor:
+      h = handle(x)
+      return wrap(h if len(h.shape) == self.ndim else _core.reshape(h, shape))
+    t: Any = self - fitted(mean)
+    if weight is not None: t = t * fitted(weight)
+    t = t * fitted(invstd)
+    return t if bias is None else t + fitted(bias)
   def scaled_dot_product_attention(self, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
                                    is_causal: bool = False, enable_gqa: bool = False) -> Tensor:
     """softmax(self @ key.T / sqrt(width) + mask) @ value. A bool mask is true where a query sees a key; with is_causal query i
