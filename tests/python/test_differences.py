@@ -16,7 +16,7 @@ PEERS = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / "
 ROWS = {
   "gradients": ("w, x = Tensor([2.0]), Tensor([3.0]); o = nn.optim.SGD([w]); (w * x).sum().backward(); out = [w.grad is not None, x.grad is not None]", [True, True], [True, False]),
   "`requires_grad`": ("out = [hasattr(Tensor([1.0]), n) for n in ('requires_grad', 'is_param')]", [False, True], [True, True]),
-  "`Tensor.training`": ("with Context(TRAINING=1): a = Tensor.training\nout = [bool(a), hasattr(Tensor, 'train')]", [True, False], [True, True]),
+  "`Tensor.training`": ("out = [hasattr(Tensor, n) for n in ('training', 'train')]", [False, False], [True, True]),
   "optimisers: gradients after `step()`": ("w = Tensor([2.0]); o = nn.optim.SGD([w]); (w * 3).sum().backward()\nwith Context(TRAINING=1): o.step()\nout = w.grad is None", False, True),
   "`fused` optimisers": ("out = type(nn.optim.LAMB([Tensor([1.0])], fused=True)).__name__", "LAMB", "E:NotImplementedError"),
   "`load_state_dict`": ("m = nn.Linear(1, 1); before = nn.state.get_state_dict(m)['weight']; y = Tensor([[5.0]])\nnn.state.load_state_dict(m, {'weight': y, 'bias': Tensor([1.0])}, verbose=False)\n"
@@ -30,11 +30,11 @@ ROWS = {
   "masks of bools": ("x = Tensor([1, 2, 3]); out = x[x > 1].tolist()", "E:Exception", [2, 3]),
   "labels of -1 in `sparse_categorical_crossentropy`": ("out = round(Tensor([[0.0, 0.0], [0.0, 0.0]]).sparse_categorical_crossentropy(Tensor([1, -1])).item(), 3)", 0.347, 0.693),
   "integers in floating-point operations, and sums with Python's floats": ("with Context(DEFAULT_FLOAT='half'): out = (Tensor([1, 2]) / 2).dtype.itemsize", 2, 4),
-  "random numbers": ("Tensor.manual_seed(3); out = 0 <= Tensor.rand(4).numpy().min() < 1", True, True),
+  "random numbers": ("Tensor.manual_seed(3); out = bool(0 <= Tensor.rand(4).numpy().min() < 1)", True, True),
   "settings of `Context`": ("with Context(WINO=1, DEFAULT_FLOAT='half'): out = Tensor([1.0]).dtype.itemsize", 2, 2),
   "`function`": ("@function\ndef f(x): return x * 2\nout = f(Tensor([3])).tolist()", [6], [6]),
   "`UOp`": ("v = UOp.variable('n', 1, 8).bind(4); out = [isinstance(v, UOp), Tensor.ones(8)[:v].sum().item()]", [True, 4.0], [True, 4.0]),
-  "`repr` of a tensor": ("out = '2.5' in repr(Tensor([2.5, 1.0]).contiguous().realize())", False, True),
+  "`repr` of a tensor": ("out = '2.5' in repr(Tensor([2.5, 1.0]))", False, True),
   "`from_blob`": ("out = hasattr(Tensor, 'from_blob')", True, False),
   "`from_url`": ("out = hasattr(Tensor, 'from_url')", True, True),
   "`GlobalCounters.global_ops`, `global_mem`": ("GlobalCounters.reset(); (Tensor.ones(64).contiguous().realize() * 2).realize().tolist(); out = GlobalCounters.global_ops > 0", True, False),
@@ -64,7 +64,7 @@ for name, code in json.load(sys.stdin).items():
       exec(code, space)
       out[name] = space["out"]
     except Exception as e: out[name] = "E:" + " ".join(c.__name__ for c in type(e).__mro__)
-print(json.dumps(out))
+print(json.dumps(out, default=lambda v: v.item()))
 """
 
 

@@ -207,3 +207,27 @@ def test_windows_as_large_as_their_input():
   lambda x: x.topk(1, 2), lambda x: x.cummax(2), lambda x: x.log_softmax(-3), lambda x: x.diagonal(0, 0, 2)])
 def test_axes_out_of_range_are_index_errors(refused):
   with pytest.raises(IndexError): refused(Tensor.ones(2, 3))
+
+
+@pytest.mark.parametrize("kind, refused", [
+  (RuntimeError, lambda x: x.div(2, rounding_mode="typo")), (RuntimeError, lambda x: x.meshgrid(x, indexing="bad")), (ValueError, lambda x: Tensor.eye(-1)), (ValueError, lambda x: Tensor.eye(2, -1)),
+  (IndexError, lambda x: Tensor(1.0).cat(Tensor(2.0))), (ValueError, lambda x: x.repeat(2)), (RuntimeError, lambda x: x.half().scatter(0, Tensor([[0]]), Tensor([[1.0]]))),
+  (RuntimeError, lambda x: x.half().scatter_reduce(0, Tensor([[0]]), Tensor([[1.0]]), "sum")), (RuntimeError, lambda x: x.scatter_reduce(0, Tensor([[0]]), Tensor([[1.0]]), "typo")),
+  (IndexError, lambda x: x[Tensor(1.1)]), (IndexError, lambda x: x[[1.1]]), (IndexError, lambda x: x[Tensor([True, False, True])]), (TypeError, lambda x: x[0.5:1]),
+  (ValueError, lambda x: Tensor.stack((x, x), x)), (ValueError, lambda x: Tensor.cat([])), (AttributeError, lambda x: x.cast("typo")), (ValueError, lambda x: x.sum(dtype="typo")),
+  (TypeError, lambda x: bool(x)), (TypeError, lambda x: len(x.sum())), (RuntimeError, lambda x: x.clamp()), (ValueError, lambda x: x.dropout(2.0))])
+def test_kinds_of_exceptions(kind, refused):
+  with pytest.raises(kind): refused(Tensor.ones(2, 3))
+
+
+def test_windows_of_nothing_and_negative_padding_of_convolutions():
+  assert Tensor.ones(3, 8).unfold(1, 0, 3).shape == (3, 3, 0)
+  x, w = Tensor.arange(16).reshape(1, 1, 4, 4).float(), Tensor.ones(1, 1, 2, 2)
+  assert x.conv2d(w, padding=-1).tolist() == [[[[30.0]]]] and x.conv2d(w, padding=(0, -1, 0, 0)).shape == (1, 1, 3, 2)
+
+
+def test_copies_have_the_gradient():
+  x = Tensor([1.0, 2.0])
+  (x * x).sum().backward()
+  assert x.clone().grad.tolist() == [2, 4] and Tensor([1.0]).clone().grad is None
+  assert (x * 2).sum().gradient(x, gradient=Tensor([3.0]))[0].tolist() == [6, 6]

@@ -36,11 +36,12 @@ PUBLIC = {"tinygrad": "uopd", "tinygrad.tensor": "uopd.tensor", "tinygrad.dtype"
           "tinygrad.nn.datasets": "uopd.nn.datasets", "tinygrad.llm.gguf": "uopd.llm.gguf", "tinygrad.function": "uopd.function"}
 # Context is in tinygrad's helpers, and Device and Context are in one module here.
 ELSEWHERE = {("tinygrad.helpers", "Context"): "uopd", ("tinygrad.helpers", "GlobalCounters"): "uopd"}
+SHIMS = "tinygrad_suite_shims"  # functions of tinygrad about dtypes, for those of uopd
 PRIVATE_HERE = {"T", "Any", "runtime"}  # names that the modules here have for themselves
 # What tests ask of tensors that only tinygrad's own have (docs/python.md lists them).
-INTERNAL = re.compile(r"""has no attribute '(uop|_buffer|_uop|linear_with_vars|schedule_linear|schedule|lazydata|custom_kernel|call|callify|as_param|alu|ufix|renderer|compiler|allocator|captured
-  |keccak|hash|image_conv2d|image_dot|decode_hevc_frame|invalids|random_bits|weakint|weakfloat|weaks|void|fp8_fnuz|fp8e4m3fnuz|fp8e5m2fnuz|_linears|linear|arch|vec|ptr|base|src|op|arg)'
-  |KernelCountException|from_blob""", re.VERBOSE)
+INTERNAL_NAMES = """uop _buffer _uop linear_with_vars schedule_linear schedule lazydata custom_kernel call callify as_param alu ufix renderer compiler allocator captured keccak hash
+  image_conv2d image_dot decode_hevc_frame invalids random_bits from_blob _linears arch vec ptr base""".split()
+INTERNAL = re.compile(rf"has no attribute '({'|'.join(INTERNAL_NAMES)})'|KernelCountException")
 WRONG = re.compile(r"Not equal to tolerance|Arrays are not |not almost equal|Mismatched elements|Lists differ|Items are not equal|!= |forward pass failed|backward pass failed|DID NOT|mismatch")
 ACCEPTED = re.compile(r"not raised|DID NOT RAISE")
 
@@ -48,10 +49,12 @@ ACCEPTED = re.compile(r"not raised|DID NOT RAISE")
 class Rewriter(ast.NodeTransformer):
   """Imports of tinygrad's public names become imports of uopd."""
   def visit_ImportFrom(self, node):
-    if node.module not in PUBLIC or node.level: return node
+    if node.level or node.module not in PUBLIC and not (node.module or "").startswith("tinygrad."): return node
+    if node.module not in PUBLIC:
+      return [ast.ImportFrom(SHIMS if hasattr(sys.modules[SHIMS], a.name) else node.module, [a], 0) for a in node.names]
     out = []
     for a in node.names:
-      here = ELSEWHERE.get((node.module, a.name), PUBLIC[node.module])
+      here = SHIMS if hasattr(sys.modules[SHIMS], a.name) else ELSEWHERE.get((node.module, a.name), PUBLIC[node.module])
       module = importlib.import_module(here)
       ours = hasattr(module, a.name) and a.name not in PRIVATE_HERE
       out.append(ast.ImportFrom(here if ours else node.module, [a], 0))
@@ -83,6 +86,39 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     exec(compile(tree, module.__file__, "exec"), module.__dict__)
 
 
+def stand_in():
+  """What tests ask tinygrad for about its CPU device and about dtypes, with uopd's dtypes: which there are, what rounds to them."""
+  import types
+  import numpy as np
+  import tinygrad
+  import tinygrad.dtype as theirs
+  import uopd
+  from tinygrad.runtime.ops_python import from_storage_scalar
+  back = {d.name: d for d in uopd.dtypes.all}
+  names = {getattr(theirs.dtypes, n): d for n, d in vars(uopd.dtypes).items() if isinstance(d, uopd.DType) and hasattr(theirs.dtypes, n)}
+  to = {ours: other for other, ours in names.items()}
+
+  class Renderer:
+    def supported_dtypes(self): return {names[d] for d in tinygrad.Device["CPU"].renderer.supported_dtypes() if d in names}
+    def __getattr__(self, name): return getattr(tinygrad.Device["CPU"].renderer, name)
+  uopd.runtime.DaemonDevice.renderer = Renderer()
+  uopd.runtime.DaemonDevice.__getattr__ = lambda self, name: getattr(tinygrad.Device["CPU"], name)
+  m = types.ModuleType(SHIMS)
+  m.DTYPES_DICT = back
+  m.truncate = {ours: f for other, f in theirs.truncate.items() for ours in [names.get(other)] if ours is not None}
+  m._to_np_dtype = lambda d: np.dtype(d.numpy_name or "float32").type
+  m._from_np_dtype = lambda d: back[np.dtype(d).name]
+  m.least_upper_dtype = lambda *ds: names[theirs.least_upper_dtype(*(to[d] for d in ds))]
+  m._to_torch_dtype = lambda d: theirs._to_torch_dtype(to[d])
+  m.fp8_to_float = lambda x, d: theirs.fp8_to_float(x, to[d])
+  m.float_to_fp8 = lambda x, d: theirs.float_to_fp8(x, to[d])
+  m.from_storage_scalar = lambda x, d: from_storage_scalar(x, to[d])
+  sys.modules[SHIMS] = m
+  # Dtypes that only tinygrad has are in no list of what a device has.
+  for name in ("fp8e4m3fnuz", "fp8e5m2fnuz", "weakint", "weakfloat", "void"): setattr(uopd.dtypes, name, getattr(theirs.dtypes, name))
+  uopd.dtypes.fp8_fnuz, uopd.dtypes.weaks = theirs.dtypes.fp8_fnuz, theirs.dtypes.weaks
+
+
 def outcome(report_text, crash):
   """What a failure is: internals, wrong, accepted or raised."""
   if INTERNAL.search(crash) or INTERNAL.search(report_text[-3000:]): return "internals"
@@ -94,7 +130,8 @@ def outcome(report_text, crash):
 def run_file(root, file, args):
   """In a process of its own: the tests of one file. Prints one line of JSON for each."""
   import pytest
-  if not args.reference: import uopd  # noqa: F401
+  if not args.reference:
+    stand_in()
   sys.meta_path.insert(0, Finder(root, not args.reference))
   results = {}
 
@@ -165,7 +202,7 @@ def main():
   for file in args.files or [f for f in FILES if (root / "test" / f).is_file()]:
     with tempfile.NamedTemporaryFile("r", suffix=".json") as out:
       command = [sys.executable, __file__, str(root), file, "--one", out.name, "--limit", str(args.limit), *(["--reference"] if args.reference else []), *(["-k", args.k] if args.k else [])]
-      env = {**os.environ, "DEV": "CPU", "CI": "1"}
+      env = {**os.environ, "DEV": "CPU", "CI": "1", "RUN_SLOW": "1", "UOPD_DEVICE_LIST": ",".join(f"CPU:{i}" for i in range(6))}
       done = subprocess.run(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
       text = out.read()
     results = json.loads(text) if text else {"(process)": ("raised", f"ended with {done.returncode}: {done.stderr[-1500:]}")}

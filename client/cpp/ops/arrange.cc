@@ -188,10 +188,16 @@ Tensor MoveAxis(const Tensor& x, const Dims& from, const Dims& to, Site site) {
 Tensor Unfold(const Tensor& x, int64_t axis, int64_t size, int64_t step, Site site) {
   if (auto error = Refused("Unfold", {&x}, site)) return *error;
   const auto a = Axis(axis, x.rank());
-  if (!a || size < 1 || step < 1 || size > x.dims()[static_cast<size_t>(*a)]) {
+  if (!a || size < 0 || step < 1 || size > x.dims()[static_cast<size_t>(*a)]) {
     return Wrong(x, "Unfold", site,
                  Cat("windows of ", size, " every ", step, " elements along axis ", axis,
                      " of shape ", Text(x.dims())));
+  }
+  if (size == 0) {
+    Dims empty = x.dims();
+    empty[static_cast<size_t>(*a)] = empty[static_cast<size_t>(*a)] / step + 1;
+    empty.push_back(0);
+    return x.Narrow(*a, 0, 0, site).Reshape(empty, site);
   }
   const Tensor windows = MoveAxis(x, {*a}, {-1}, site).Windows({size}, {step}, {1}, site);
   return MoveAxis(windows, {-2}, {*a}, site);

@@ -137,6 +137,11 @@ Tensor ConvTranspose(const Tensor& x, const Tensor& weight, const Tensor& bias,
     joined.push_back(weight.dims()[2 + i]);
     order.push_back(static_cast<int64_t>(3 + i));
   }
+  Dims shape = {x.dims()[0], out * groups};
+  for (size_t i = 0; i < axes; ++i)
+    shape.push_back(spread.dims()[2 + i] - (*dilation)[i] * (weight.dims()[2 + i] - 1));
+  if (*std::min_element(shape.begin() + 2, shape.end()) == 0)  // padding cuts everything off
+    return ScalarLike(x, ir::Promote(x.dtype(), weight.dtype()), 0).Expand(shape, site);
   const Tensor mirrored =
       weight.Reshape(split, site).Permute(order, site).Reshape(joined, site).Flip(spatial, site);
   return Conv(spread, mirrored, bias,

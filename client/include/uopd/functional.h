@@ -11,7 +11,8 @@ namespace uopd::client::fn {
 
 // Each Dims has one entry for each spatial axis, or a single entry for all of them.
 struct ConvOptions {
-  Dims stride = {1}, padding = {0}, dilation = {1};  // padding at both sides
+  Dims stride = {1}, padding = {0},
+       dilation = {1};  // padding at both sides; a negative one cuts off
   int64_t groups = 1;
 };
 // x (n, in, spatial...), weight (out, in / groups, kernel...), bias (out) or empty. Computes the

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from . import _core
 from .convert import handle_of, is_numpy
 from .dtype import BY_CORE, DType
+from .errors import WrongArgument
 
 if TYPE_CHECKING:
   from .tensor import Tensor
@@ -61,7 +62,9 @@ def sizes(first: Any, rest: tuple[Any, ...]) -> list[Any]:
 
 def all_of(first: Base, rest: tuple[Any, ...]) -> list[_core.Handle]:
   """The handles of a method's self and further tensors, which may also come as one list."""
-  if isinstance(first, (list, tuple)): first, rest = first[0], (*first[1:], *rest)
+  if isinstance(first, (list, tuple)):
+    if rest or not first: raise WrongArgument("tensors come as one list or as separate arguments")
+    first, rest = first[0], tuple(first[1:])
   return [handle(first), *(handle(x) for x in rest)]
 
 

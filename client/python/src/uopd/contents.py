@@ -10,6 +10,7 @@ from . import _core, runtime
 from .base import Base, tensor_class
 from .convert import to_numpy
 from .dtype import dtypes, to_dtype
+from .errors import WrongArgument
 
 if TYPE_CHECKING:
   from .tensor import Tensor
@@ -63,7 +64,7 @@ class Contents(Base):
     return self.numpy().tolist()
   def item(self) -> Any:
     """The only element, as a Python number."""
-    if self.numel() != 1: raise ValueError(f"item() of a tensor with {self.numel()} elements")
+    if self.numel() != 1: raise WrongArgument(f"item() of a tensor with {self.numel()} elements")
     return self.numpy().item()
   def __bool__(self) -> bool: raise TypeError("a tensor has no truth value: use item()")
   def __float__(self) -> float: return float(self.item())
@@ -71,7 +72,7 @@ class Contents(Base):
   def __index__(self) -> int: return operator.index(self.item())
   def __complex__(self) -> complex: return complex(self.item())
   def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-    if copy is False: raise ValueError("a tensor has no memory in this process that an array could share")
+    if copy is False: raise WrongArgument("a tensor has no memory in this process that an array could share")
     a = self.numpy()
     return a if dtype is None else a.astype(dtype, copy=False)
   __array_priority__ = 1000  # array + tensor is Tensor.__radd__

@@ -9,6 +9,7 @@ from . import _core, runtime
 from .base import Base, sizes, tensor_class, wrap
 from .convert import handle_of
 from .dtype import DTypeLike, dtypes, to_dtype
+from .errors import WrongArgument
 from .runtime import client
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ class Creation(Base):
   def eye(n: int, m: int | None = None, dtype: DTypeLike | None = None, device: Any = None, requires_grad: bool | None = None) -> Tensor:
     """Ones on the diagonal of an (n, m) matrix, zeros elsewhere; m is n if it is not given."""
     m = n if m is None else m
+    if n < 0 or m < 0: raise WrongArgument(f"a matrix of {n} by {m}")
     h = _core.eye(client(), max(n, m), _code(dtype))
     return _made(h if n == m else _core.shrink(h, [0, 0], [n, m]), device, requires_grad)
   @staticmethod

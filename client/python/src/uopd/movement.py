@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _core
 from .base import Base, all_of, arg, sizes, wrap
+from .errors import WrongArgument
 from .variable import Size
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def length_of(begin: Any, end: Any) -> Any:
 def _axis_of_all(first: Any, dim: int, more: int) -> int:
   """An axis of the first of several tensors, which may come as a list."""
   while isinstance(first, (list, tuple)) and first: first = first[0]
+  if isinstance(first, Base) and not first.ndim + more: raise IndexError("tensors without axes are not joined: stack them")
   return first._axis(dim, more) if isinstance(first, Base) else dim
 
 
@@ -101,10 +103,10 @@ class Movement(Base):
     """
     if mode not in _PAD_MODES: raise NotImplementedError(f"no pad mode {mode!r}")
     if all(isinstance(p, int) for p in padding):
-      if len(padding) % 2: raise ValueError("flat padding has two numbers for each axis")
+      if len(padding) % 2: raise WrongArgument("flat padding has two numbers for each axis")
       pairs = [(0, 0)] * (self.ndim - len(padding) // 2) + list(zip(padding[-2::-2], padding[::-2], strict=True))
     else: pairs = [(0, 0) if p is None else p for p in padding]
-    if len(pairs) != self.ndim: raise ValueError(f"padding for {len(pairs)} axes of a tensor with {self.ndim}")
+    if len(pairs) != self.ndim: raise WrongArgument(f"padding for {len(pairs)} axes of a tensor with {self.ndim}")
     return wrap(_core.pad(self._h, [p[0] for p in pairs], [p[1] for p in pairs], _PAD_MODES[mode], float(value)))
   def pad_to(self, shape: Any, *args: Any, value: float = 0) -> Tensor:
     """Elements after each axis, so that the result has this shape; None keeps a size."""
@@ -142,8 +144,10 @@ class Movement(Base):
     """Tensors of one shape along a new axis."""
     return wrap(_core.stack(all_of(self, args), _axis_of_all(self, dim, 1)))
   def repeat(self, repeats: Any, *args: Any) -> Tensor:
-    """The whole tensor several times along each axis, as numpy.tile."""
-    return wrap(_core.tile(self._h, sizes(repeats, args)))
+    """The whole tensor several times along each axis. Counts beyond the axes make new leading ones."""
+    times = sizes(repeats, args)
+    if len(times) < self.ndim: raise WrongArgument(f"{len(times)} counts for a tensor with {self.ndim} axes")
+    return wrap(_core.tile(self._h, times))
   def repeat_interleave(self, repeats: int, dim: int | None = None) -> Tensor:
     """Each element several times. Without an axis the tensor is flattened first."""
     return wrap(_core.repeat_interleave(self._h, repeats, None if dim is None else self._axis(dim)))
@@ -174,5 +178,5 @@ class Movement(Base):
     return wrap(_core.unfold(self._h, self._axis(dim), size, step))
   def meshgrid(self: Any, *args: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     """The coordinates of all points of a grid, one tensor for each vector."""
-    if indexing not in ("ij", "xy"): raise ValueError(f"indexing is 'ij' or 'xy', not {indexing!r}")
+    if indexing not in ("ij", "xy"): raise WrongArgument(f"indexing is 'ij' or 'xy', not {indexing!r}")
     return tuple(wrap(h) for h in _core.meshgrid(all_of(self, args), indexing == "xy"))

@@ -17,6 +17,7 @@ from .convert import handle_of
 from .creation import Creation, placed
 from .dtype import DTypeLike, to_dtype
 from .elementwise import Elementwise
+from .errors import WrongArgument
 from .functions import Functions
 from .indexing import Indexing
 from .linalg import Linalg
@@ -69,8 +70,10 @@ class Tensor(Creation, Elementwise, Functions, Activations, Movement, Indexing, 
     self._h = x._h
     return self
   def clone(self, device: Any = None) -> Tensor:
-    """A copy with memory of its own."""
-    return placed(wrap(_core.contiguous(self._h)), device)
+    """A copy with memory of its own, and its gradient too."""
+    t = self._still(placed(wrap(_core.contiguous(self._h)), device))
+    if self.grad is not None: t.grad = self.grad.shard_like(t)
+    return t
   def __copy__(self) -> Tensor: return wrap(self._h)
   def __iadd__(self, x: Any) -> Tensor: return self.assign(self.add(x))
   def __isub__(self, x: Any) -> Tensor: return self.assign(self.sub(x))
@@ -134,7 +137,8 @@ class Tensor(Creation, Elementwise, Functions, Activations, Movement, Indexing, 
     return [wrap(h) for h in _core.gradient(self._loss(gradient), [t._h for t in targets])]
   def _loss(self, gradient: Tensor | None) -> _core.Handle:
     if gradient is None: return self._h
-    if gradient.shape != self.shape: raise ValueError(f"a gradient of shape {gradient.shape} for a tensor of shape {self.shape}")
+    if gradient.shape != self.shape and gradient.numel() == self.numel() == 1: gradient = gradient.reshape(self.shape)
+    if gradient.shape != self.shape: raise WrongArgument(f"a gradient of shape {gradient.shape} for a tensor of shape {self.shape}")
     return (self * gradient.detach()).sum()._h
 
   class train(ContextDecorator):
@@ -152,8 +156,10 @@ class Tensor(Creation, Elementwise, Functions, Activations, Movement, Indexing, 
     return self._still(placed(wrap(self._h), device))
   def to_(self, device: Any) -> Tensor:
     """Moves this object to another device."""
-    wish = self._h.requires_grad
-    return self._wishing(placed(self, device), wish)
+    wish, gradient = self._h.requires_grad, self.grad
+    moved = self._wishing(placed(self, device), wish)
+    if gradient is not None and self._h.grad is None: self.grad = gradient.shard_like(self)
+    return moved
   def shard(self, devices: tuple[str, ...], axis: int | None = None) -> Tensor:
     """In pieces along an axis, one on each device; without an axis the whole value on each."""
     if axis is None: return self._still(wrap(_core.replicate(self._h, list(devices))))

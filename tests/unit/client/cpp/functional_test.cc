@@ -6,6 +6,7 @@
 
 #include "tests/unit/client/cpp/gradient_check.h"
 #include "uopd/nn.h"
+#include "uopd/pooling.h"
 
 namespace uopd::client {
 namespace {
@@ -128,6 +129,8 @@ TEST_F(FunctionalTest, WindowsLargerThanTheirInputAreRefused) {
               HasSubstr("weight (3, 2, 3, 3)"));
   EXPECT_EQ(fn::Conv(x, Ramp({3, 2, 3, 3}), {}, {.padding = {1, 0}}).dims(), (Dims{1, 3, 2, 2}));
   EXPECT_FALSE(fn::Conv(x, Ramp({3, 2, 2, 2}), {}, {.dilation = {2, 1}}).status().ok());
+  EXPECT_EQ(Out(fn::Conv(x, Ramp({3, 2, 1, 1}), {}, {.padding = {0, -1}})),
+            Out(fn::Conv(x.Slice({{}, {}, {}, {1, 3}}), Ramp({3, 2, 1, 1}))));
   EXPECT_FALSE(
       fn::Conv(x, Ramp({3, 2, 2, 2}), {}, {.dilation = {INT64_MAX, INT64_MAX}}).status().ok());
   for (const bool ceil : {false, true}) {

@@ -211,7 +211,9 @@ TEST_F(RealizeTest, AssignBroadcasts) {
   for (const bool stored : {true, false}) {
     for (const Tensor& value : {In({3}, {1, 2, 3}), In({1, 3}, {1, 2, 3})}) {
       Tensor w = Ramp({2, 3});
-      if (stored) ASSERT_TRUE(w.Realize().ok());
+      if (stored) {
+        ASSERT_TRUE(w.Realize().ok());
+      }
       w.Assign(value);
       EXPECT_THAT(Out(w), ElementsAre(1, 2, 3, 1, 2, 3));
     }
