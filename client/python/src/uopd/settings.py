@@ -2,7 +2,7 @@
 """Settings of Context that are none of the daemon's: defaults of this process, and those of tinygrad that mean nothing here."""
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 from . import runtime
 from .dtype import dtypes, to_dtype
@@ -27,7 +27,7 @@ def _default_int(value: Any) -> None:
 
 
 # name: (what gives the value now, what sets it). They belong to the process.
-_OF_THE_PROCESS = {
+_OF_THE_PROCESS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
   "DEFAULT_FLOAT": (lambda: dtypes.default_float, _default_float), "DEFAULT_INT": (lambda: dtypes.default_int, _default_int),
   "DEV": (lambda: runtime.new_device, runtime.set_new_device),
 }

@@ -220,7 +220,7 @@ def start(what: Tensor | Sequence[Tensor] | str | bytes | os.PathLike[str], *, b
   again: tune also what was tuned before. title: a name for people.
   request_id: not empty: a second call with this id gives the operation of the first.
 
-  WrongArgument: no beam, a bad graph, or nothing to compute. ResourceExhausted: too many operations are not over.
+  InvalidArgument: no beam, a bad graph, or nothing to compute. ResourceExhausted: too many operations are not over.
   """
   c = client()
   if isinstance(what, (Tensor, list, tuple)):

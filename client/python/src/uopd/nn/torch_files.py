@@ -44,7 +44,7 @@ class _Loader:
   """What the pickles of one file may make. `storages`: the bytes by key. The keys of storages that are wanted and whose bytes come later are noted."""
   def __init__(self, storages: dict[str, Tensor] | None) -> None:
     self.storages, self.wanted = storages, collections.OrderedDict[str, int]()
-    names = {("collections", "OrderedDict"): self._ordered, ("torch._utils", "_rebuild_tensor"): self._tensor,
+    names: dict[tuple[str, str], Any] = {("collections", "OrderedDict"): self._ordered, ("torch._utils", "_rebuild_tensor"): self._tensor,
              ("torch._utils", "_rebuild_tensor_v2"): self._tensor, ("torch._utils", "_rebuild_tensor_v3"): self._typed,
              ("torch._utils", "_rebuild_parameter"): self._parameter, ("torch._utils", "_rebuild_parameter_with_state"): self._parameter,
              ("torch._tensor", "_rebuild_from_type_v2"): self._of_type, ("torch", "Size"): self._size, ("torch.serialization", "_get_layout"): self._named,
@@ -161,7 +161,7 @@ def _legacy(t: Tensor) -> Any:
   limit = t.shape[0]
   file = beginning_of(t)  # the storages are at the end and are not read here
   loader = _Loader(None)
-  read = lambda: PickleReader(file, loader.find, loader.storage).load()  # noqa: E731
+  def read() -> Any: return PickleReader(file, loader.find, loader.storage).load()
   if read() != _LEGACY_MAGIC or read() != _LEGACY_PROTOCOL: raise Refused("this is no file of torch.save")
   system = read()
   if isinstance(system, dict) and system.get("little_endian") is False: raise ValueError("the numbers of the file are big-endian")
@@ -186,7 +186,7 @@ def _tar(t: Tensor) -> Any:
   if not {"storages", "tensors", "pickle"} <= files.keys(): raise ValueError("the tar file has no storages, tensors and pickle: torch.save did not make it")
   loader, storages, kinds = _Loader({}), dict[str, Tensor](), dict[str, DType]()
   file = _whole(files["storages"])
-  read = lambda f: PickleReader(f, loader.find, lambda _: _refuse_id()).load()  # noqa: E731
+  def read(f: io.BytesIO) -> Any: return PickleReader(f, loader.find, lambda _: _refuse_id()).load()
   for _ in range(_count(read(file))):
     entry, elements = read(file), _number(file)
     if not isinstance(entry, tuple) or len(entry) != 3 or not isinstance(entry[2], _Kind): raise Refused("a storage has no class")
