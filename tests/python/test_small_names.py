@@ -214,7 +214,7 @@ def test_axes_out_of_range_are_index_errors(refused):
   (IndexError, lambda x: Tensor(1.0).cat(Tensor(2.0))), (ValueError, lambda x: x.repeat(2)), (RuntimeError, lambda x: x.half().scatter(0, Tensor([[0]]), Tensor([[1.0]]))),
   (RuntimeError, lambda x: x.half().scatter_reduce(0, Tensor([[0]]), Tensor([[1.0]]), "sum")), (RuntimeError, lambda x: x.scatter_reduce(0, Tensor([[0]]), Tensor([[1.0]]), "typo")),
   (IndexError, lambda x: x[Tensor(1.1)]), (IndexError, lambda x: x[[1.1]]), (IndexError, lambda x: x[Tensor([True, False, True])]), (TypeError, lambda x: x[0.5:1]),
-  (ValueError, lambda x: Tensor.stack((x, x), x)), (ValueError, lambda x: Tensor.cat([])), (AttributeError, lambda x: x.cast("typo")), (ValueError, lambda x: x.sum(dtype="typo")),
+  (ValueError, lambda x: Tensor.stack((x, x), x)), (ValueError, lambda x: Tensor.cat([])), (ValueError, lambda x: Tensor.zeros((2, 3), 4)), (ValueError, lambda x: x.reshape((3, 2), 1)), (AttributeError, lambda x: x.cast("typo")), (ValueError, lambda x: x.sum(dtype="typo")),
   (TypeError, lambda x: bool(x)), (TypeError, lambda x: len(x.sum())), (RuntimeError, lambda x: x.clamp()), (ValueError, lambda x: x.dropout(2.0))])
 def test_kinds_of_exceptions(kind, refused):
   with pytest.raises(kind): refused(Tensor.ones(2, 3))
@@ -231,3 +231,8 @@ def test_copies_have_the_gradient():
   (x * x).sum().backward()
   assert x.clone().grad.tolist() == [2, 4] and Tensor([1.0]).clone().grad is None
   assert (x * 2).sum().gradient(x, gradient=Tensor([3.0]))[0].tolist() == [6, 6]
+
+
+def test_bools_among_integers_are_integers():
+  x = Tensor.arange(6).reshape(3, 2)
+  assert x[[True, False, 2]].tolist() == [[2, 3], [0, 1], [4, 5]] and x[[True, False, True]].tolist() == [[0, 1], [4, 5]]

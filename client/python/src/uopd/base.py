@@ -57,7 +57,9 @@ def maybe(x: Any) -> _core.Handle | None: return None if x is None else handle(x
 
 def sizes(first: Any, rest: tuple[Any, ...]) -> list[Any]:
   """Sizes that are given as one sequence or as separate arguments."""
-  return list(first) if isinstance(first, (list, tuple)) else [first, *rest]
+  if not isinstance(first, (list, tuple)): return [first, *rest]
+  if rest: raise WrongArgument(f"numbers after {first}: they come as one sequence or as separate arguments")
+  return list(first)
 
 
 def all_of(first: Base, rest: tuple[Any, ...]) -> list[_core.Handle]:

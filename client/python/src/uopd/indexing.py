@@ -122,7 +122,7 @@ class Indexing(Base):
       if i is Ellipsis: axis += self.ndim - used
       elif i is not None:
         if isinstance(i, int) and not -self.shape[axis] <= i < self.shape[axis]:
-          raise IndexError(f"index {i} is out of range for axis {axis} of size {self.shape[axis]}")
+          raise IndexError(f"index {i} is out of bounds for axis {axis} of size {self.shape[axis]}")
         axis += 1
     return tuple(items)
   def __len__(self) -> int:
@@ -139,7 +139,7 @@ def _mask(i: Any) -> _core.Handle | None:
   if is_numpy(i): return handle(i) if i.dtype.kind == "b" and i.ndim else None
   x = i
   while isinstance(x, list) and x: x = x[0]
-  return handle(i) if isinstance(x, bool) and isinstance(i, list) else None
+  return handle(i) if isinstance(x, bool) and isinstance(i, list) and dtypes.from_py(i) is dtypes.bool else None
 
 
 def _masked(h: _core.Handle, mask: _core.Handle, value: _core.Handle) -> _core.Handle:
