@@ -22,7 +22,7 @@ def blocks(kind, count):
   block = BLOCKS[kind.value]
   raw = RNG.integers(0, 256, (count, block.nbytes), dtype=np.uint8)
   halves = {"Q4_0": (0,), "Q4_1": (0, 2), "Q5_0": (0,), "Q5_1": (0, 2), "Q8_0": (0,), "Q2_K": (80, 82), "Q3_K": (108,), "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,),
-            "IQ4_NL": (0,), "IQ4_XS": (0,)}.get(block.name, ())
+            "IQ4_NL": (0,), "IQ4_XS": (0,), "IQ2_XXS": (0,), "IQ2_XS": (0,), "IQ2_S": (0,), "IQ3_XXS": (0,), "IQ3_S": (0,), "Q1_0": (0,)}.get(block.name, ())
   for at in halves: raw[:, at:at + 2] = RNG.standard_normal((count, 1)).astype(np.float16).view(np.uint8)
   if block.name == "Q8_K": raw[:, :4] = RNG.standard_normal((count, 1)).astype(np.float32).view(np.uint8)
   return raw
@@ -36,6 +36,7 @@ def test_blocks(kind):
   got = ggml_data_to_tensor(Tensor(raw.reshape(-1)), 40 * block.elements, kind.value)
   assert got.dtype is dtypes.float32 and got.shape == (40 * block.elements,)
   if kind is Type.Q8_K: want = raw[:, :4].copy().view(np.float32) * raw[:, 4:260].view(np.int8)  # the package has no reader of it
+  elif kind is Type.Q1_0: want = raw[:, :2].copy().view(np.float16).astype(np.float32) * (np.unpackbits(raw[:, 2:], axis=1, bitorder="little") * 2.0 - 1)  # nor of it
   else: want = gguf.quants.dequantize(raw, kind)
   np.testing.assert_array_equal(got.numpy().reshape(40, -1), want)
   np.testing.assert_array_equal(ggml_data_to_tensor(Tensor(raw.reshape(-1)), block.elements, kind.value).numpy(), want[0])
@@ -165,7 +166,7 @@ def test_broken_files(contents, says):
 
 
 def test_other_mistakes(tmp_path):
-  with pytest.raises(ValueError, match="type 16 is not known"): ggml_data_to_tensor(Tensor(b"\0" * 100), 32, 16)
+  with pytest.raises(ValueError, match="type 19 is not known"): ggml_data_to_tensor(Tensor(b"\0" * 100), 32, 19)
   with pytest.raises(ValueError, match="take 18 bytes"): ggml_data_to_tensor(Tensor(b"\0" * 17), 32, 2)
   with pytest.raises(ValueError, match="uint8"): gguf_load(Tensor([1.0]))
   with pytest.raises(FileNotFoundError): gguf_load(tmp_path / "none.gguf")

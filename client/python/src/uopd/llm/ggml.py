@@ -5,7 +5,8 @@ Every function takes blocks (n, bytes of a block) of uint8 and gives (n, element
 those of GGML bit for bit."""
 from __future__ import annotations
 
-from typing import Callable, NamedTuple
+import functools
+from typing import Any, Callable, NamedTuple
 
 from ..dtype import DType, dtypes
 from ..tensor import Tensor
@@ -98,6 +99,67 @@ _IQ4 = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113
 _FP4 = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12]  # twice the values of an E2M1 float
 
 
+def _q1_0(b: Tensor) -> Tensor:
+  bits = _bits(b[:, 2:], 1).transpose(-1, -2).flatten(-2)
+  return (bits.float() * 2 - 1) * _half(b, 0)
+
+
+# Blocks whose elements are chosen from books of 4 or 8 magnitudes; the signs of 8 elements are bits.
+@functools.cache
+def _book(name: str) -> Any:
+  """The magnitudes, (entries, elements). They are in the package gguf."""
+  try: from gguf import quants
+  except ImportError: raise ValueError(f"the book of {name} comes with the package gguf: pip install gguf") from None
+  kind = getattr(quants, name)
+  kind.init_grid()
+  return kind.grid.reshape(kind.grid_shape)
+
+
+def _chosen(q: Tensor, name: str) -> Tensor:
+  """The magnitudes of (n, k) numbers of entries, as (n, elements)."""
+  return Tensor(_book(name))[q.cast(dtypes.int32)].flatten(-2)
+def _signs(bits: Tensor) -> Tensor:
+  """-1 where a bit of bytes (n, k) is set, else 1, as (n, 8 k)."""
+  return 1 - 2 * _bits(bits, 1).transpose(-1, -2).flatten(-2).float()
+def _signs_of_7(words: Tensor) -> Tensor:
+  """The signs of four times 8 elements in 28 bits of (n, k) words: the eighth makes their number even. As (n, 32 k)."""
+  low = (words.unsqueeze(-1) >> Tensor([0, 7, 14, 21], dtype=dtypes.uint32)) & 127
+  odd = low ^ low >> 4
+  odd = (odd ^ odd >> 2 ^ odd >> 1 ^ odd >> 3) & 1
+  return _signs((low | odd << 7).cast(dtypes.uint8).flatten(-2))
+def _each(scale: Tensor, count: int) -> Tensor:
+  """Every scale of (n, k) for `count` elements, as (n, count k)."""
+  return scale.unsqueeze(-1).expand(*scale.shape, count).flatten(-2)
+def _nibble_scales(b: Tensor) -> Tensor:
+  """The low and the high half of each byte, next to each other."""
+  return _bits(b, 4).transpose(-1, -2).flatten(-2).float()
+
+
+def _iq2_xxs(b: Tensor) -> Tensor:
+  parts = b[:, 2:].reshape(-1, 8, 8)
+  words = parts[:, :, 4:].bitcast(dtypes.uint32).flatten(-2)
+  scale = ((words >> 28).float() + 0.5) * _half(b, 0) * 0.25
+  return _chosen(parts[:, :, :4].flatten(-2), "IQ2_XXS") * _signs_of_7(words) * _each(scale, 32)
+def _iq2_xs(b: Tensor) -> Tensor:
+  q = b[:, 2:66].bitcast(dtypes.uint16).cast(dtypes.uint32)
+  low = q >> 9
+  odd = low ^ low >> 4
+  odd = (odd ^ odd >> 2 ^ odd >> 1 ^ odd >> 3) & 1
+  signs = _signs((low | odd << 7).cast(dtypes.uint8))
+  return _chosen(q & 511, "IQ2_XS") * signs * _each((_nibble_scales(b[:, 66:74]) + 0.5) * _half(b, 0) * 0.25, 16)
+def _iq2_s(b: Tensor) -> Tensor:
+  high = _bits(b[:, 66:74], 2).transpose(-1, -2).flatten(-2).cast(dtypes.int32)
+  return (_chosen(b[:, 2:34].cast(dtypes.int32) | high << 8, "IQ2_S") * _signs(b[:, 34:66])
+          * _each((_nibble_scales(b[:, 74:82]) + 0.5) * _half(b, 0) * 0.25, 16))
+def _iq3_xxs(b: Tensor) -> Tensor:
+  words = b[:, 66:98].bitcast(dtypes.uint32)
+  scale = ((words >> 28).float() + 0.5) * _half(b, 0) * 0.5
+  return _chosen(b[:, 2:66], "IQ3_XXS") * _signs_of_7(words) * _each(scale, 32)
+def _iq3_s(b: Tensor) -> Tensor:
+  high = _bits(b[:, 66:74], 1).transpose(-1, -2).flatten(-2).cast(dtypes.int32)
+  return _chosen(b[:, 2:66].cast(dtypes.int32) | high << 8, "IQ3_S") * _signs(b[:, 74:106]) * _each((_nibble_scales(b[:, 106:110]) * 2 + 1) * _half(b, 0), 32)
+
+
 def _table(q: Tensor, values: list[int]) -> Tensor: return Tensor(values, dtype=dtypes.float32)[q.cast(dtypes.int32)]
 
 
@@ -119,5 +181,7 @@ BLOCKS: dict[int, BlockType] = {
   2: BlockType("Q4_0", 32, 18, _q4_0), 3: BlockType("Q4_1", 32, 20, _q4_1), 6: BlockType("Q5_0", 32, 22, _q5_0), 7: BlockType("Q5_1", 32, 24, _q5_1),
   8: BlockType("Q8_0", 32, 34, _q8_0), 10: BlockType("Q2_K", 256, 84, _q2_k), 11: BlockType("Q3_K", 256, 110, _q3_k), 12: BlockType("Q4_K", 256, 144, _q4_k),
   13: BlockType("Q5_K", 256, 176, _q5_k), 14: BlockType("Q6_K", 256, 210, _q6_k), 15: BlockType("Q8_K", 256, 292, _q8_k),
+  16: BlockType("IQ2_XXS", 256, 66, _iq2_xxs), 17: BlockType("IQ2_XS", 256, 74, _iq2_xs), 18: BlockType("IQ3_XXS", 256, 98, _iq3_xxs),
+  21: BlockType("IQ3_S", 256, 110, _iq3_s), 22: BlockType("IQ2_S", 256, 82, _iq2_s), 41: BlockType("Q1_0", 128, 18, _q1_0),
   20: BlockType("IQ4_NL", 32, 18, _iq4_nl), 23: BlockType("IQ4_XS", 256, 136, _iq4_xs), 39: BlockType("MXFP4", 32, 17, _mxfp4),
 }

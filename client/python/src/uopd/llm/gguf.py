@@ -34,7 +34,8 @@ def _bytes_of(n: int, kind: int) -> int:
 def ggml_data_to_tensor(t: Tensor, n: int, ggml_type: int) -> Tensor:
   """n elements of a type of GGML, which is given by its number, in the bytes of t: of the dtype of plain types, float32 of quantised ones.
 
-  Plain: float32, float16, bfloat16, float64, int8 to int64. Quantised: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, Q8_K, IQ4_NL, IQ4_XS, MXFP4. ValueError for others.
+  Plain: float32, float16, bfloat16, float64, int8 to int64. Quantised: Q1_0, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, Q8_K, IQ4_NL, IQ4_XS, MXFP4, and with the
+  package gguf, which has their books, IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S. ValueError for others.
   """
   size = _bytes_of(n, ggml_type)
   if t.ndim != 1 or t.shape[0] < size: raise ValueError(f"{n} elements of GGML type {ggml_type} take {size} bytes; given was {t!r}")
