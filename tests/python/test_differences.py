@@ -100,3 +100,13 @@ def test_every_row_has_a_program():
   lists = {first for first, _ in differences()} - named
   assert named - ROWS.keys() - ELSEWHERE.keys() == set() and (ROWS.keys() | ELSEWHERE.keys()) - {first for first, _ in differences()} == set()
   assert len(lists) < 10
+
+
+def test_context_has_every_setting_of_tinygrad():
+  from uopd.runtime import Context
+  python = with_tinygrad()
+  if python is None: pytest.skip("tinygrad is not installed: deploy/install-deps --peers does it")
+  code = "import tinygrad, tinygrad.engine.jit, tinygrad.engine.realize; from tinygrad.helpers import ContextVar as C; print(' '.join(f'{k}={v.value!r}' for k, v in C._cache.items() if k != 'DEV'))"
+  settings = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True, env={**os.environ, "DEV": "CPU"}).stdout.split()
+  assert len(settings) > 50
+  with Context(**{name: eval(value) for name, _, value in (s.partition("=") for s in settings)}): pass  # noqa: S307

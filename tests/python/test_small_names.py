@@ -105,6 +105,7 @@ def test_variables_by_their_other_name():
 def test_jit_options():
   @TinyJit(prune=True)
   def f(x): return (x + 1).realize()
+  with Context(JIT=0): assert [f(Tensor([i])).item() for i in range(4)] == [1, 2, 3, 4] and not f.captured
   assert [f(Tensor([i])).item() for i in range(4)] == [1, 2, 3, 4] and f.prune and TinyJit(lambda x: x, prune=True).prune and not TinyJit(lambda x: x).prune
 
 
@@ -210,7 +211,8 @@ def test_axes_out_of_range_are_index_errors(refused):
 
 
 @pytest.mark.parametrize("kind, refused", [
-  (RuntimeError, lambda x: x.div(2, rounding_mode="typo")), (RuntimeError, lambda x: x.meshgrid(x, indexing="bad")), (ValueError, lambda x: Tensor.eye(-1)), (ValueError, lambda x: Tensor.eye(2, -1)),
+  (RuntimeError, lambda x: x.div(2, rounding_mode="typo")), (RuntimeError, lambda x: x.meshgrid(x, indexing="bad")), (ValueError, lambda x: Tensor.eye(-1)), (ValueError, lambda x: Tensor.uniform(3, low=1.0, high=1.0)), (ValueError, lambda x: Tensor.normal(3, std=-1.0)),
+  (ValueError, lambda x: Tensor.randint(3, low=4, high=4)), (ValueError, lambda x: Tensor.eye(2, -1)),
   (IndexError, lambda x: Tensor(1.0).cat(Tensor(2.0))), (ValueError, lambda x: x.repeat(2)), (RuntimeError, lambda x: x.half().scatter(0, Tensor([[0]]), Tensor([[1.0]]))),
   (RuntimeError, lambda x: x.half().scatter_reduce(0, Tensor([[0]]), Tensor([[1.0]]), "sum")), (RuntimeError, lambda x: x.scatter_reduce(0, Tensor([[0]]), Tensor([[1.0]]), "typo")),
   (IndexError, lambda x: x[Tensor(1.1)]), (IndexError, lambda x: x[[1.1]]), (IndexError, lambda x: x[Tensor([True, False, True])]), (TypeError, lambda x: x[0.5:1]),

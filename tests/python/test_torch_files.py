@@ -15,7 +15,7 @@ import torch_writer as tw
 from mutations import try_all
 from uopd import Tensor, dtypes
 from uopd.disk import FileRange
-from uopd.nn.pickle_reader import PickleReader, Refused
+from uopd.pickle_reader import PickleReader, Refused
 from uopd.nn.state import torch_load
 
 ITEMSIZE = {d.name: d.itemsize for d in dtypes.all}

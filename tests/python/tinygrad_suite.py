@@ -108,11 +108,11 @@ def stand_in():
   m.truncate = {ours: f for other, f in theirs.truncate.items() for ours in [names.get(other)] if ours is not None}
   m._to_np_dtype = lambda d: np.dtype(d.numpy_name or "float32").type
   m._from_np_dtype = lambda d: back[np.dtype(d).name]
-  m.least_upper_dtype = lambda *ds: names[theirs.least_upper_dtype(*(to[d] for d in ds))]
+  m.least_upper_dtype = lambda *ds: (lambda up: names.get(up, up))(theirs.least_upper_dtype(*(to.get(d, d) for d in ds)))
   m._to_torch_dtype = lambda d: theirs._to_torch_dtype(to[d])
-  m.fp8_to_float = lambda x, d: theirs.fp8_to_float(x, to[d])
-  m.float_to_fp8 = lambda x, d: theirs.float_to_fp8(x, to[d])
-  m.from_storage_scalar = lambda x, d: from_storage_scalar(x, to[d])
+  m.fp8_to_float = lambda x, dtype: theirs.fp8_to_float(x, to.get(dtype, dtype))
+  m.float_to_fp8 = lambda x, dtype: theirs.float_to_fp8(x, to.get(dtype, dtype))
+  m.from_storage_scalar = lambda x, dtype: from_storage_scalar(x, to[dtype])
   sys.modules[SHIMS] = m
   # Dtypes that only tinygrad has are in no list of what a device has.
   for name in ("fp8e4m3fnuz", "fp8e5m2fnuz", "weakint", "weakfloat", "void"): setattr(uopd.dtypes, name, getattr(theirs.dtypes, name))

@@ -157,6 +157,7 @@ class Creation(Base):
               requires_grad: bool | None = None) -> Tensor:
     """Random numbers in [low, high)."""
     kind = to_dtype(dtype) if dtype is not None else dtypes.default_float
+    if low >= high: raise WrongArgument(f"low is {low} and high {high}: low is below high")
     if not dtypes.is_float(kind): return tensor_class().randint(*shape, low=int(low), high=int(high), dtype=kind, device=device)
     h = _core.rand(client(), _shape(shape), kind.core)
     return _made(_core.add(_core.mul(h, float(high - low)), float(low)), device, requires_grad)
@@ -164,11 +165,13 @@ class Creation(Base):
   def normal(*shape: Any, mean: float = 0.0, std: float = 1.0, dtype: DTypeLike | None = None, device: Any = None,
              requires_grad: bool | None = None) -> Tensor:
     """Random floats of the normal distribution."""
+    if std < 0: raise WrongArgument(f"the standard deviation is {std}")
     return _made(_core.normal(client(), _shape(shape), mean, std, _code(dtype)), device, requires_grad)
   @staticmethod
   def randint(*shape: Any, low: int = 0, high: int = 10, dtype: DTypeLike = "int32", device: Any = None,
               requires_grad: bool | None = None) -> Tensor:
     """Random integers in [low, high)."""
+    if low >= high: raise WrongArgument(f"low is {low} and high {high}: low is below high")
     if not dtypes.is_int(to_dtype(dtype)): raise TypeError(f"randint makes integers, not {to_dtype(dtype).name}")
     return _made(_core.randint(client(), _shape(shape), low, high, _code(dtype)), device)
   @staticmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any, Callable, Generic, TypeVar
 
-from . import _core
+from . import _core, runtime
 from .runtime import client
 from .tensor import Tensor
 from .variable import Variable
@@ -62,6 +62,10 @@ class TinyJit(Generic[Result]):
   def __get__(self, obj: Any, objtype: Any = None) -> Callable[..., Result]: return functools.partial(self.__call__, obj)
 
   def __call__(self, *args: Any, **kwargs: Any) -> Result:
+    if not runtime.jit:  # Context(JIT=0)
+      called = self.fxn(*args, **kwargs)
+      for t in _outputs(called): t.realize()
+      return called
     named = [(str(i), v) for i, v in enumerate(args)] + sorted(kwargs.items())
     leaves = [leaf for name, value in named for leaf in _leaves(value, name)]
     tensors = [v._h for _, v in leaves if isinstance(v, Tensor)]

@@ -88,7 +88,7 @@ class Context(ContextDecorator):
 
   BEAM, DEBUG, NOOPT, CACHELEVEL, IGNORE_BEAM_CACHE, ALLOW_F16, ALLOW_BF16, ALLOW_TF32, FAST_MATH, REPRODUCIBLE: see docs/client.md.
   TRAINING is Tensor.training. PROGRESS: 0 or 1, whether long waits are shown (docs/python.md), in all threads. DEFAULT_FLOAT and DEFAULT_INT: those of
-  dtypes. DEV: the device of new tensors. All other settings of tinygrad are accepted and change nothing. Also a decorator.
+  dtypes. DEV: the device of new tensors. JIT=0: functions under TinyJit are called each time. All other settings of tinygrad are accepted and change nothing. Also a decorator.
   """
   __slots__ = ("_changes", "_training", "_progress", "_own", "_scopes")
 
@@ -141,6 +141,15 @@ def set_new_device(device: str | None) -> None:
   name = device_name(device) if device else None
   if name is not None and name not in Device.devices: raise ValueError(f"the daemon has no device {device}: {', '.join(Device.devices)}")
   new_device = name
+
+
+jit = True  # whether TinyJit records and replays, in a Context(JIT=...)
+
+
+def set_jit(on: Any) -> None:
+  """0: functions under TinyJit are called each time."""
+  global jit
+  jit = bool(on)
 
 
 class DaemonDevice:

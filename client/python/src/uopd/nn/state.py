@@ -153,7 +153,7 @@ def torch_load(fn: Tensor | str | os.PathLike[str]) -> Any:
 
   The formats are the zip files of torch 1.6 and later, and the two before.
   """
-  from .torch_files import load  # only now: what it imports takes milliseconds
+  from ..torch_files import load  # only now: what it imports takes milliseconds
   return load(fn)
 
 

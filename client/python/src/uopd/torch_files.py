@@ -9,14 +9,14 @@ import tarfile
 import zipfile
 from typing import Any, NamedTuple
 
-from .. import _core
-from ..base import wrap
-from ..deferred import later
-from ..disk import DiskTensor
-from ..dtype import DType, dtypes
-from ..runtime import client
-from ..tensor import Tensor
-from ..archives import beginning_of, from_path, tar_extract, zip_extract
+from . import _core
+from .base import wrap
+from .deferred import later
+from .disk import DiskTensor
+from .dtype import DType, dtypes
+from .runtime import client
+from .tensor import Tensor
+from .archives import beginning_of, from_path, tar_extract, zip_extract
 from .pickle_reader import Call, PickleReader, Refused
 
 _LEGACY_MAGIC, _LEGACY_PROTOCOL = 0x1950a86a20f9469cfc6c, 1001
