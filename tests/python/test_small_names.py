@@ -238,3 +238,13 @@ def test_copies_have_the_gradient():
 def test_bools_among_integers_are_integers():
   x = Tensor.arange(6).reshape(3, 2)
   assert x[[True, False, 2]].tolist() == [[2, 3], [0, 1], [4, 5]] and x[[True, False, True]].tolist() == [[0, 1], [4, 5]]
+
+
+def test_places_of_names():
+  """The places from which programs of tinygrad import."""
+  for line in ("from {0} import Tensor, TinyJit, Variable, dtypes, Device, GlobalCounters, Context, fetch, getenv, function, nn", "from {0}.tensor import Tensor", "from {0}.dtype import dtypes, DType",
+               "from {0}.device import Device", "from {0}.helpers import Context, GlobalCounters, fetch, getenv, prod, colored, Timing, tqdm, trange", "from {0}.engine.jit import TinyJit",
+               "from {0}.nn import optim, state, datasets, Linear, Conv2d, BatchNorm, LayerNorm, RMSNorm, Embedding, GroupNorm, InstanceNorm", "from {0}.nn.optim import Adam, AdamW, SGD, LAMB, LARS, Muon",
+               "from {0}.nn.state import safe_load, safe_save, torch_load, get_state_dict, get_parameters, load_state_dict, zip_extract, tar_extract, TensorIO, safe_load_metadata",
+               "from {0}.nn.datasets import mnist, cifar", "from {0}.llm.gguf import gguf_load, ggml_data_to_tensor"):
+    exec(line.format("uopd"), {})

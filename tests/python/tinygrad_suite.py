@@ -32,7 +32,7 @@ FILES = ["backend/test_ops.py", "backend/test_tensor.py", "backend/test_nn.py", 
          "null/test_tensor_io.py", "null/test_rearrange_einops.py"]
 # Modules of tinygrad with public names, and where uopd has these. A name that uopd's module lacks comes from tinygrad.
 PUBLIC = {"tinygrad": "uopd", "tinygrad.tensor": "uopd.tensor", "tinygrad.dtype": "uopd.dtype", "tinygrad.device": "uopd.runtime", "tinygrad.helpers": "uopd.helpers",
-          "tinygrad.engine.jit": "uopd.jit", "tinygrad.nn": "uopd.nn", "tinygrad.nn.state": "uopd.nn.state", "tinygrad.nn.optim": "uopd.nn.optim",
+          "tinygrad.engine.jit": "uopd.jit", "tinygrad.engine": "uopd.engine", "tinygrad.nn": "uopd.nn", "tinygrad.nn.state": "uopd.nn.state", "tinygrad.nn.optim": "uopd.nn.optim",
           "tinygrad.nn.datasets": "uopd.nn.datasets", "tinygrad.llm.gguf": "uopd.llm.gguf", "tinygrad.function": "uopd.function"}
 # Context is in tinygrad's helpers, and Device and Context are in one module here.
 ELSEWHERE = {("tinygrad.helpers", "Context"): "uopd", ("tinygrad.helpers", "GlobalCounters"): "uopd"}

@@ -12,6 +12,7 @@ import time
 from typing import Any, Callable, Iterable, TypeVar
 
 from . import runtime
+from .runtime import Context as Context
 
 T = TypeVar("T")
 
