@@ -93,6 +93,12 @@ class Base:
     if axis is None: return []
     axes = list(axis) if isinstance(axis, (list, tuple)) else [axis]
     return [self._axis(a) for a in axes]
+  def _in_range(self, axes: list[int]) -> list[int]:
+    """The same axes, as they are: the client library counts those below 0 from the end."""
+    rank = max(self.ndim, 1)
+    for axis in axes:
+      if not -rank <= axis < rank: raise IndexError(f"axis {axis} is out of range for {self.ndim} axes")
+    return axes
   def _axis(self, axis: int, more: int = 0) -> int:
     """An axis, counted from the front if there is one. `more`: axes that the result has beyond those of self. Without axes 0 and -1 are allowed:
     the client library says what they mean."""

@@ -62,10 +62,10 @@ class Movement(Base):
     >>> Tensor.zeros(2, 3, 4).permute(2, 0, 1).shape
     (4, 2, 3)
     """
-    return wrap(_core.permute(self._h, [self._axis(d) for d in sizes(order, args)]))
+    return wrap(_core.permute(self._h, self._in_range(sizes(order, args))))
   def transpose(self, dim0: int = 1, dim1: int = 0) -> Tensor:
     """Two axes exchanged."""
-    return wrap(_core.transpose(self._h, self._axis(dim0), self._axis(dim1)))
+    return wrap(_core.transpose(self._h, *self._in_range([dim0, dim1])))
   @property
   def T(self) -> Tensor:
     """The axes 0 and 1 exchanged."""
@@ -82,7 +82,7 @@ class Movement(Base):
     return wrap(_core.rearrange(self._h, formula.replace("…", "..."), list(sizes.items())))
   def flip(self, axis: Any, *args: Any) -> Tensor:
     """The elements along these axes in reverse order."""
-    return wrap(_core.flip(self._h, [self._axis(a) for a in sizes(axis, args)]))
+    return wrap(_core.flip(self._h, self._in_range(sizes(axis, args))))
   def shrink(self, arg: Any) -> Tensor:
     """For each axis (begin, end), or None for all of it. Both may be made of bound variables."""
     ranges = [(0, d) if a is None else tuple(a) for a, d in zip(arg, self.shape, strict=True)]
