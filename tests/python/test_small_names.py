@@ -228,10 +228,13 @@ def test_windows_of_nothing_and_negative_padding_of_convolutions():
   assert x.conv2d(w, padding=-1).tolist() == [[[[30.0]]]] and x.conv2d(w, padding=(0, -1, 0, 0)).shape == (1, 1, 3, 2)
 
 
-def test_copies_have_the_gradient():
+def test_gradients_of_copies_and_moves():
   x = Tensor([1.0, 2.0])
   (x * x).sum().backward()
-  assert x.clone().grad.tolist() == [2, 4] and Tensor([1.0]).clone().grad is None
+  assert x.grad.tolist() == [2, 4] and x.clone().grad is None  # a gradient of its own
+  assert Tensor([1.0]).is_param_(False).clone().is_param is False
+  moved = x.to_("CPU")
+  assert moved.grad.tolist() == [2, 4]
   assert (x * 2).sum().gradient(x, gradient=Tensor([3.0]))[0].tolist() == [6, 6]
 
 

@@ -70,10 +70,8 @@ class Tensor(Creation, Elementwise, Functions, Activations, Movement, Indexing, 
     self._h = x._h
     return self
   def clone(self, device: Any = None) -> Tensor:
-    """A copy with memory of its own, and its gradient too."""
-    t = self._still(placed(wrap(_core.contiguous(self._h)), device))
-    if self.grad is not None: t.grad = self.grad.shard_like(t)
-    return t
+    """A copy with memory of its own."""
+    return self._still(placed(wrap(_core.contiguous(self._h)), device))
   def __copy__(self) -> Tensor: return wrap(self._h)
   def __iadd__(self, x: Any) -> Tensor: return self.assign(self.add(x))
   def __isub__(self, x: Any) -> Tensor: return self.assign(self.sub(x))
