@@ -5,6 +5,7 @@
 #include <array>
 #include <numbers>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
 #include "core/base/text.h"
 #include "core/ir/build.h"
@@ -123,14 +124,27 @@ Gradients Through(UOpContext&, UOp, UOp g) { return {g}; }
 Gradients ContiguousBackwardRule(UOpContext& ctx, UOp, UOp g) {
   return {ctx.Make(Op::CONTIGUOUS, g.dtype(), {g})};
 }
-Gradients CopyRule(UOpContext& ctx, UOp y, UOp g) {
-  // Copy the gradient back to the device of the source. If the source names no device, the daemon
-  // chooses one.
-  UOp home = y.src(0);
-  while (home.n_src() > 0 && !home.Is(ir::OpSet{Op::COPY, Op::PARAM, Op::BUFFER}))
-    home = home.src(0);
-  const bool known = home.Is(ir::OpSet{Op::COPY, Op::PARAM, Op::BUFFER}) && !home.text().empty();
-  return {known ? ctx.Make(Op::COPY, g.dtype(), {g}, ctx.Data({}, home.text())) : g};
+// What says where a value is: the first node below it that has a device or is in pieces. Null: it needs none.
+UOp HomeOf(UOp u) {
+  constexpr ir::OpSet kPlaced = {Op::COPY, Op::PARAM, Op::BUFFER, Op::MULTI};
+  std::vector<UOp> stack = {u};
+  absl::flat_hash_set<uint32_t> seen;
+  while (!stack.empty()) {
+    const UOp v = stack.back();
+    stack.pop_back();
+    if (v.Is(kPlaced)) return v;
+    if (!seen.insert(v.id()).second) continue;
+    for (size_t i = v.n_src(); i-- > 0;) stack.push_back(v.src(i));
+  }
+  return UOp();
+}
+
+// Copies the gradient back to the device of the source. Values in pieces go by themselves to where they are needed.
+UOp CopiedBack(UOpContext& ctx, UOp y, UOp g, std::string_view default_device) {
+  const UOp home = HomeOf(y.src(0));
+  if (!home || home.Is(Op::MULTI)) return g;
+  const std::string_view device = home.text().empty() ? default_device : home.text();
+  return device.empty() ? g : ctx.Make(Op::COPY, g.dtype(), {g}, ctx.Data({}, device));
 }
 
 // Movement.
@@ -299,7 +313,7 @@ struct RuleTable {
     set(Op::DETACH, NoGradient);
     set(Op::CONTIGUOUS, Through);
     set(Op::CONTIGUOUS_BACKWARD, ContiguousBackwardRule);
-    set(Op::COPY, CopyRule);
+    set(Op::COPY, Through);  // Gradient() copies it back
     set(Op::RESHAPE, ReshapeRule);
     set(Op::EXPAND, ExpandRule);
     set(Op::PERMUTE, PermuteRule);
@@ -387,7 +401,8 @@ absl::Status CheckRequest(UOpContext& ctx, UOp loss, UOp seed, std::span<const U
 }  // namespace
 
 absl::StatusOr<std::vector<UOp>> Gradient(UOpContext& ctx, UOp loss, UOp seed,
-                                          std::span<const UOp> targets) {
+                                          std::span<const UOp> targets,
+                                          std::string_view default_device) {
   UOPD_TRY(CheckRequest(ctx, loss, seed, targets));
   const std::vector<UOp> order = ir::Toposort(ctx, loss);
   const size_t n = ctx.size();  // nodes of the forward graph; the walk only adds younger ones
@@ -412,7 +427,8 @@ absl::StatusOr<std::vector<UOp>> Gradient(UOpContext& ctx, UOp loss, UOp seed,
     const Rule rule = RuleOf(y.op());
     if (rule == nullptr)
       return absl::UnimplementedError(Cat("op ", ir::Name(y.op()), " has no gradient rule"));
-    const Gradients parts = rule(ctx, y, g);
+    Gradients parts = rule(ctx, y, g);
+    if (y.Is(Op::COPY)) parts[0] = CopiedBack(ctx, y, parts[0], default_device);
     for (size_t i = 0; i < operands.size(); ++i) {
       const UOp s = operands[i];
       if (!parts[i] || !wanted[s.id()] || !ir::IsFloat(s.dtype())) continue;

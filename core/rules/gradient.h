@@ -21,6 +21,7 @@
 // shape or dtype. UNIMPLEMENTED if an op on the way has no rule, such as the ops of kernels.
 #pragma once
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "core/base/status.h"
@@ -29,10 +30,12 @@
 namespace uopd::rules {
 
 // d(loss . seed_gradient) / d(target) for every target, in the shape and dtype of the target; zeros
-// if the loss does not depend on the target. REQUIRES: the graphs of loss and seed passed
+// if the loss does not depend on the target. The gradient of what was copied to another device is copied back;
+// `default_device` is the home of buffers that name none (empty: unknown, and nothing is copied). REQUIRES: the graphs of loss and seed passed
 // VerifyNode at Level::kTensor.
 absl::StatusOr<std::vector<ir::UOp>> Gradient(ir::UOpContext& ctx, ir::UOp loss,
                                               ir::UOp seed_gradient,
-                                              std::span<const ir::UOp> targets);
+                                              std::span<const ir::UOp> targets,
+                                              std::string_view default_device = {});
 
 }  // namespace uopd::rules

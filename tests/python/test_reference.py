@@ -92,9 +92,10 @@ def tensor_text():
 
 
 def reference():
-  top = [(n, getattr(uopd, n)) for n in uopd.__all__ if n not in ("Tensor", "dtypes", "errors", "nn", "tuning", "Device", "Error")]
+  top = [(n, getattr(uopd, n)) for n in uopd.__all__ if n not in ("Tensor", "dtypes", "errors", "nn", "tuning", "Device", "Error", "helpers", "llm")]
   sections = [HEAD, "## Connections and settings\n", module_text(uopd, [(n, t) for n, t in top if n != "DType"]),
-              "`Device.DEFAULT` is the daemon's default device; `Device.devices` are all of them.\n",
+              "### Device\n", paragraphs(type(uopd.Device)) + "\n", "".join(entry(n, raw, bound) for n, raw, bound in own_members(type(uopd.Device))),
+              class_text("DaemonDevice", uopd.runtime.DaemonDevice),
               "## Tensor\n", tensor_text(),
               "## dtypes\n", paragraphs(uopd.dtypes) + "\n",
               "".join(f"- `dtypes.{n}`\n" if n == d.name else f"- `dtypes.{n}`: the same as `dtypes.{d.name}`\n"
@@ -103,7 +104,9 @@ def reference():
   sections += ["## nn\n", nn.__doc__ + "\n", module_text(nn, exported(nn))]
   for name in sorted(n for n, m in vars(nn).items() if inspect.ismodule(m) and m.__name__.startswith("uopd.nn.")):
     module = getattr(nn, name)
-    sections += [f"## nn.{name}\n", module.__doc__ + "\n", module_text(module, exported(module))]
+    if list(exported(module)): sections += [f"## nn.{name}\n", module.__doc__ + "\n", module_text(module, exported(module))]
+  for module in (uopd.llm.gguf, uopd.helpers):
+    sections += [f"## {module.__name__.removeprefix('uopd.')}\n", module.__doc__ + "\n", module_text(module, exported(module))]
   sections += ["## tuning\n", paragraphs(uopd.tuning) + "\n", module_text(uopd.tuning, exported(uopd.tuning))]
   sections += ["## Exceptions\n", uopd.errors.__doc__ + "\n",
                "".join(f"- `errors.{n}` ({', '.join(b.__name__ for b in t.__bases__)}): {t.code}\n" for n, t in exported(uopd.errors))]

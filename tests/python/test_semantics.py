@@ -311,7 +311,7 @@ X = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
   (lambda x: x.topk(4), "TopK"), (lambda x: x.masked_fill(Tensor([True, False]), 0), "MaskedFill"), (lambda x: x.bitcast("float64"), "whole number"),
   (lambda x: x.int() << 0.5, "float|f32|SHL|<<"), (lambda x: Tensor.einsum("ij,jk", x, x), "Einsum"),
   (lambda x: x.meshgrid(x, indexing="ab"), "'ab'"),
-  (lambda x: x.scaled_dot_product_attention(x, x, attn_mask=x, is_causal=True), "exclude"), (lambda x: x.assign(Tensor([1.0])), "cannot take"),
+  (lambda x: x.scaled_dot_product_attention(x, x, attn_mask=x, is_causal=True), "exclude"), (lambda x: x.assign(Tensor([1.0, 2.0])), "cannot take"),
   (lambda x: Tensor([[1], [2, 3]]), "different lengths"), (lambda x: Tensor.full((2,), float("inf"), dtype="int32"), "no value of"),
   (lambda x: x.layernorm(5), "axis 5"),
 ])

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Helpers with which the operations of Tensor make their results. Internal to the library.
 #pragma once
+#include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 
 #include "client/cpp/graph/graph_state.h"
 #include "core/base/text.h"
@@ -22,8 +25,23 @@ inline Tensor Wrong(const Tensor& t, std::string_view what, Site site, std::stri
 Tensor Made(const Tensor& t, ir::UOp u, std::string_view what, Site site);
 
 std::string Text(const Dims& dims);
+// The name of a device as the daemon says it: "cpu" and "CPU:0" are one device.
+std::string DeviceName(std::string_view name);
 // The axis counted from the front; nullopt if it is outside [-rank, rank).
 std::optional<int64_t> Axis(int64_t axis, int64_t rank);
+
+// For operations along an axis that keep the shape or drop the axis: a tensor without axes takes the axes 0 and -1, as
+// NumPy's reductions and PyTorch have it, and has one element along them. f gets x with an axis of size 1; its result has
+// no axes. Nullopt: x has axes or an error, or the axis is another one.
+template <class F>
+auto AlongNoAxis(const Tensor& x, int64_t axis, Site site, F f) -> std::optional<decltype(f(x))> {
+  if (!x.status().ok() || x.rank() != 0 || (axis != 0 && axis != -1)) return std::nullopt;
+  auto out = f(x.Reshape({1}, site));
+  if constexpr (std::is_same_v<decltype(out), Tensor>)
+    return out.Reshape({}, site);
+  else
+    return std::pair(out.first.Reshape({}, site), out.second.Reshape({}, site));
+}
 
 // The context of t's graph, and the value of t. REQUIRES: t.status() is OK.
 inline ir::UOpContext& Ctx(const Tensor& t) { return t.state()->graph->ctx(); }

@@ -37,7 +37,10 @@ Tensor NewTensor(const std::shared_ptr<GraphState>& graph, ir::UOp u, std::strin
 }  // namespace
 
 Client::Client(std::shared_ptr<Executor> executor, ClientOptions options)
-    : graph_(std::make_shared<GraphState>(std::move(executor), std::move(options))) {}
+    : graph_([&] {
+        options.device = DeviceName(options.device);
+        return std::make_shared<GraphState>(std::move(executor), std::move(options));
+      }()) {}
 
 Tensor Client::FromBytes(Dtype dtype, Dims dims, std::string_view bytes, Site site) {
   const auto size = SizeOf(dtype, dims);
@@ -166,5 +169,6 @@ const ClientStats& Client::stats() const {
 Traffic Client::traffic() const { return graph_->executor().traffic(); }
 size_t Client::graph_nodes() const { return graph_->ctx().size(); }
 size_t Client::graph_bytes() const { return graph_->ctx().bytes_reserved(); }
+uint64_t Client::buffer_bytes() const { return graph_->buffer_bytes(); }
 
 }  // namespace uopd::client

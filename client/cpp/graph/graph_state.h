@@ -116,6 +116,10 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   // Reads the contents of one tensor into `out`, which has their size and stays until the future
   // has ended. Submits the tensor first if necessary.
   Future Read(const std::shared_ptr<TensorState>& tensor, std::span<char> out);
+  // True if Read would take the contents from what this process has, without sending or waiting.
+  bool AtHand(const TensorState& tensor) const;
+  // The bytes of the buffers that the daemon has.
+  uint64_t buffer_bytes() const;
   // Sends the contents of the buffers of a stored tensor that the daemon does not have yet.
   Future Upload(const std::shared_ptr<TensorState>& tensor);
   // Looks at the answers that have come. Notes the first error that nobody is told of.

@@ -120,6 +120,23 @@ Future GraphState::Read(const std::shared_ptr<TensorState>& t, std::span<char> o
   return download->promise.future();
 }
 
+bool GraphState::AtHand(const TensorState& t) const {
+  if (!t.error.ok() || recording_ != nullptr || t.symbolic) return false;
+  if (!IsStored(t.uop) || t.replaces) return false;
+  const std::vector<uint64_t> numbers = NumbersOf(t.uop);
+  const ClientBuffer& first = buffers_.at(numbers[0]);
+  if (!t.places.empty() && t.version == first.version)
+    return t.answer.future.Done() && t.answer.future.Wait().ok();
+  return numbers.size() == 1 && first.data != nullptr && CheckMade(numbers).ok();
+}
+
+uint64_t GraphState::buffer_bytes() const {
+  uint64_t bytes = 0;
+  for (uint64_t number = 0; number < buffers_.end(); ++number)
+    if (buffers_.Has(number) && buffers_.at(number).on_daemon) bytes += buffers_.at(number).bytes;
+  return bytes;
+}
+
 Future GraphState::ReadBuffer(uint64_t number, std::span<char> out) {
   if (absl::Status made = CheckMade(std::span(&number, 1)); !made.ok()) return Future(made);
   const ClientBuffer& b = buffers_.at(number);

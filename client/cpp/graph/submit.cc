@@ -293,6 +293,7 @@ void GraphState::Take(const Sent& sent) {
   stats_.kernels_tuned = report.kernels_tuned;
   stats_.schedule_misses += report.schedule_miss;
   stats_.last_run_us = report.run_us;
+  stats_.run_us += report.run_us;
 }
 
 absl::Status GraphState::TakeError() { return std::exchange(error_, absl::OkStatus()); }

@@ -11,6 +11,11 @@ namespace uopd::client::fn {
 
 Tensor Roll(const Tensor& x, const Dims& shifts, const Dims& axes, Site site) {
   if (auto error = Refused("Roll", {&x}, site)) return *error;
+  if (axes.size() == 1) {
+    if (auto only = AlongNoAxis(x, axes[0], site,
+                                [&](const Tensor& t) { return Roll(t, shifts, {0}, site); }))
+      return *only;
+  }
   if (axes.empty() && shifts.size() == 1)
     return Roll(x.Flatten(0, site), shifts, {0}, site).Reshape(x.dims(), site);
   if (axes.size() != shifts.size())
@@ -30,7 +35,7 @@ Tensor Roll(const Tensor& x, const Dims& shifts, const Dims& axes, Site site) {
 
 Tensor RepeatInterleave(const Tensor& x, int64_t times, std::optional<int64_t> axis, Site site) {
   if (auto error = Refused("RepeatInterleave", {&x}, site)) return *error;
-  const Tensor t = axis ? x : x.Flatten(0, site);
+  const Tensor t = axis && x.rank() > 0 ? x : x.Flatten(0, site);
   const auto a = Axis(axis.value_or(0), t.rank());
   if (!a || times < 0) {
     return Wrong(x, "RepeatInterleave", site,
@@ -183,10 +188,16 @@ Tensor MoveAxis(const Tensor& x, const Dims& from, const Dims& to, Site site) {
 Tensor Unfold(const Tensor& x, int64_t axis, int64_t size, int64_t step, Site site) {
   if (auto error = Refused("Unfold", {&x}, site)) return *error;
   const auto a = Axis(axis, x.rank());
-  if (!a || size < 1 || step < 1 || size > x.dims()[static_cast<size_t>(*a)]) {
+  if (!a || size < 0 || step < 1 || size > x.dims()[static_cast<size_t>(*a)]) {
     return Wrong(x, "Unfold", site,
                  Cat("windows of ", size, " every ", step, " elements along axis ", axis,
                      " of shape ", Text(x.dims())));
+  }
+  if (size == 0) {
+    Dims empty = x.dims();
+    empty[static_cast<size_t>(*a)] = empty[static_cast<size_t>(*a)] / step + 1;
+    empty.push_back(0);
+    return x.Narrow(*a, 0, 0, site).Reshape(empty, site);
   }
   const Tensor windows = MoveAxis(x, {*a}, {-1}, site).Windows({size}, {step}, {1}, site);
   return MoveAxis(windows, {-2}, {*a}, site);
@@ -198,7 +209,8 @@ Tensor FullLike(const Tensor& x, double value, std::optional<Dtype> dtype, Site 
   if (const absl::Status fits = CheckNumber(d, value); !fits.ok())
     return Poisoned(x.state()->graph, Located("FullLike", site, fits));
   const ir::UOp shape = ir::ShapeArg(Ctx(x), ShapeOf(x));
-  return Made(x, ir::Expand(Ctx(x), Ctx(x).Const(d, value), shape), "FullLike", site);
+  return Made(x, ir::Expand(Ctx(x), Ctx(x).Const(d, value), shape), "FullLike", site)
+      .ToLayoutOf(x, site);
 }
 
 Tensor Linspace(Client& client, double begin, double end, int64_t count, Dtype dtype, Site site) {

@@ -6,6 +6,7 @@
 
 #include "client/cpp/ops/operands.h"
 #include "core/ir/build.h"
+#include "uopd/movement.h"
 
 namespace uopd::client::fn {
 
@@ -60,7 +61,9 @@ std::optional<Dims> PerAxis(const Dims& v, size_t n) {
 Tensor Padded(const Tensor& x, const Dims& padding, double value, Site site) {
   Dims around(x.dims().size(), 0);
   std::copy(padding.begin(), padding.end(), around.end() - static_cast<ptrdiff_t>(padding.size()));
-  return x.Pad(around, around, value, site);
+  const bool cuts = std::any_of(padding.begin(), padding.end(), [](int64_t p) { return p < 0; });
+  return cuts ? Pad(x, around, around, PadMode::kConstant, value, site)
+              : x.Pad(around, around, value, site);
 }
 
 Tensor Least(const Tensor& t, Site site) {

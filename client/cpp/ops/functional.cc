@@ -19,8 +19,18 @@ Dims LastAxes(size_t n) {
   return out;
 }
 
-// v of shape (c) against the second of `rank` axes.
+// Whether v is a vector for the second axis of x, or has as many axes as x and broadcasts to its shape.
+bool FitsSecondAxis(const Tensor& v, const Tensor& x) {
+  if (v.dims() == Dims{x.dims()[1]}) return true;
+  bool fits = v.rank() == x.rank();
+  for (size_t i = 0; fits && i < x.dims().size(); ++i)
+    fits = v.dims()[i] == x.dims()[i] || v.dims()[i] == 1;
+  return fits;
+}
+
+// v of shape (c) against the second of `rank` axes; what has all axes stays as it is.
 Tensor Column(const Tensor& v, int64_t rank, Site site) {
+  if (v.rank() == rank) return v;
   Dims to(static_cast<size_t>(rank), 1);
   to[1] = v.size();
   return v.Reshape(to, site);
@@ -39,6 +49,10 @@ Tensor Conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Con
   bool fits = axes > 0 && weight.rank() == x.rank() && groups > 0 && stride && padding && dilation;
   fits = fits && x.dims()[1] == weight.dims()[1] * groups && weight.dims()[0] % groups == 0;
   fits = fits && (!Has(bias) || bias.dims() == Dims{weight.dims()[0]});
+  for (size_t i = 0; fits && i < axes; ++i) {
+    const ir::Int128 span = ir::Int128{weight.dims()[2 + i] - 1} * (*dilation)[i] + 1;
+    fits = span <= ir::Int128{x.dims()[2 + i]} + 2 * ir::Int128{(*padding)[i]};
+  }
   if (!fits) {
     return Wrong(
         x, "Conv", site,
@@ -123,6 +137,11 @@ Tensor ConvTranspose(const Tensor& x, const Tensor& weight, const Tensor& bias,
     joined.push_back(weight.dims()[2 + i]);
     order.push_back(static_cast<int64_t>(3 + i));
   }
+  Dims shape = {x.dims()[0], out * groups};
+  for (size_t i = 0; i < axes; ++i)
+    shape.push_back(spread.dims()[2 + i] - (*dilation)[i] * (weight.dims()[2 + i] - 1));
+  if (*std::min_element(shape.begin() + 2, shape.end()) == 0)  // padding cuts everything off
+    return ScalarLike(x, ir::Promote(x.dtype(), weight.dtype()), 0).Expand(shape, site);
   const Tensor mirrored =
       weight.Reshape(split, site).Permute(order, site).Reshape(joined, site).Flip(spatial, site);
   return Conv(spread, mirrored, bias,
@@ -158,15 +177,17 @@ Tensor BatchNorm(const Tensor& x, const Tensor& mean, const Tensor& var, const T
   for (const Tensor* t : {&mean, &var, &weight, &bias}) {
     if (!Has(*t)) continue;
     if (!t->status().ok()) return *t;
-    if (t->dims() != Dims{x.dims()[1]}) {
+    if (!FitsSecondAxis(*t, x)) {
       return Wrong(x, "BatchNorm", site,
                    Cat("a parameter of shape ", Text(t->dims()), " for shape ", Text(x.dims())));
     }
   }
   const Tensor off = Operand(x, site) - Column(mean, x.rank(), site);
-  Tensor scale = (var + epsilon).Rsqrt(site);
-  if (Has(weight)) scale = scale * Operand(weight, site);
-  const Tensor y = off * Column(scale, x.rank(), site);
+  // Vectors are multiplied as vectors.
+  const Tensor root = (var + epsilon).Rsqrt(site);
+  const bool vectors = Has(weight) && root.rank() == weight.rank();
+  Tensor y = off * Column(vectors ? root * Operand(weight, site) : root, x.rank(), site);
+  if (Has(weight) && !vectors) y = y * Column(weight, x.rank(), site);
   return Has(bias) ? y + Column(bias, x.rank(), site) : y;
 }
 

@@ -143,6 +143,7 @@ Tensor Tensor::Shrink(Dims begin, Dims end, Site site) const {
 
 Tensor Tensor::Flip(Dims axes, Site site) const {
   if (!status().ok()) return *this;
+  if (rank() == 0 && axes.size() == 1 && (axes[0] == 0 || axes[0] == -1)) return *this;
   for (int64_t& a : axes) {
     const auto axis = Axis(a, rank());
     if (!axis) return Wrong(*this, "Flip", site, Cat("axis ", a, " of shape ", Text(dims())));

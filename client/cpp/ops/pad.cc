@@ -69,18 +69,24 @@ Tensor Pad(const Tensor& x, const Dims& before, const Dims& after, PadMode mode,
     end[i] -= std::max<int64_t>(0, -after[i]);
     more_before[i] = std::max<int64_t>(0, before[i]);
     more_after[i] = std::max<int64_t>(0, after[i]);
-    // Padding at one side may make up for what is cut off at the other one only with constants.
-    if (begin[i] > end[i]) {
+    // More than there is cannot be cut off, but by what a mirror or an edge adds at the other side.
+    const bool added = mode == PadMode::kReflect || mode == PadMode::kReplicate;
+    if (begin[i] > end[i] + (added ? more_before[i] + more_after[i] : 0)) {
       return Wrong(x, "Pad", site,
                    Cat("padding of ", before[i], " and ", after[i], " along axis ", i, " of shape ",
                        Text(x.dims())));
     }
   }
-  Tensor out = x.Shrink(begin, end, site);
+  const bool cut_last = mode == PadMode::kReflect || mode == PadMode::kReplicate;
+  Tensor out = cut_last ? x : x.Shrink(begin, end, site);
   if (mode == PadMode::kConstant) return out.Pad(more_before, more_after, value, site);
   for (size_t i = 0; i < rank && out.status().ok(); ++i)
     out = Around(out, static_cast<int64_t>(i), more_before[i], more_after[i], mode, site);
-  return out;
+  if (!cut_last || !out.status().ok()) return out;
+  // Where the axis was cut off it is whole now, and longer by what was added.
+  end = out.dims();
+  for (size_t i = 0; i < rank; ++i) end[i] -= std::max<int64_t>(0, -after[i]);
+  return out.Shrink(begin, end, site);
 }
 
 }  // namespace uopd::client::fn

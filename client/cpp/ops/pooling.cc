@@ -37,6 +37,14 @@ Pooled Prepare(const Tensor& x, const Dims& kernel, const PoolOptions& options,
   out.before = *p;
   out.after = *after;
   out.dilation = *d;
+  for (size_t i = 0; i < out.axes; ++i) {
+    const ir::Int128 span = ir::Int128{out.kernel[i] - 1} * out.dilation[i] + 1;
+    if (span > ir::Int128{x.dims()[2 + i]} + out.before[i] + out.after[i]) {
+      out.error = Wrong(x, what, site,
+                        Cat("kernel ", Text(kernel), " is larger than shape ", Text(x.dims())));
+      return out;
+    }
+  }
   out.overhang = Dims(out.axes, 0);
   for (size_t i = 0; options.ceil_mode && i < out.axes; ++i) {
     const int64_t begun = out.before[i] + x.dims()[2 + i], whole = begun + out.after[i],

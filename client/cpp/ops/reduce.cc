@@ -13,8 +13,9 @@ using ir::Op;
 namespace {
 
 // The axes, counted from the front and sorted; all axes if none are given. Nullopt if an axis does
-// not exist or comes twice.
+// not exist or comes twice. A tensor without axes takes 0 or -1, and none is left of it.
 std::optional<Dims> Normal(Dims axes, int64_t rank) {
+  if (rank == 0 && axes.size() == 1 && (axes[0] == 0 || axes[0] == -1)) return Dims();
   if (axes.empty()) {
     for (int64_t i = 0; i < rank; ++i) axes.push_back(i);
     return axes;
@@ -150,6 +151,9 @@ Tensor Tensor::Std(Dims axes, bool keep, int64_t correction, Site site) const {
 Tensor Tensor::Argmax(int64_t axis, bool keep, Site site) const {
   if (!status().ok()) return *this;
   if (auto wrong = Symbolic(*this, "Argmax", site)) return *wrong;
+  if (auto only =
+          AlongNoAxis(*this, axis, site, [&](const Tensor& t) { return t.Argmax(0, true, site); }))
+    return *only;
   const auto a = Axis(axis, rank());
   if (!a || dims()[static_cast<size_t>(*a)] == 0)
     return Wrong(*this, "Argmax", site, Cat("axis ", axis, " of shape ", Text(dims())));

@@ -64,6 +64,8 @@ Tensor LogSumExp(const Tensor& x, const Dims& axes, bool keep, Site site) {
 }
 
 Tensor CumProd(const Tensor& x, int64_t axis, Site site) {
+  if (auto only = AlongNoAxis(x, axis, site, [&](const Tensor& t) { return CumProd(t, 0, site); }))
+    return *only;
   const auto [a, error] = Along("CumProd", x, axis, site);
   if (error) return *error;
   // Takes the dtype from a Prod that is never realised. Narrow floats are rounded once.
@@ -73,12 +75,16 @@ Tensor CumProd(const Tensor& x, int64_t axis, Site site) {
 }
 
 std::pair<Tensor, Tensor> CumMax(const Tensor& x, int64_t axis, Site site) {
+  if (auto only = AlongNoAxis(x, axis, site, [&](const Tensor& t) { return CumMax(t, 0, site); }))
+    return *only;
   const auto [a, error] = Along("CumMax", x, axis, site);
   if (error) return {*error, *error};
   return RunningMax(x, a, "CumMax", site);
 }
 
 std::pair<Tensor, Tensor> CumMin(const Tensor& x, int64_t axis, Site site) {
+  if (auto only = AlongNoAxis(x, axis, site, [&](const Tensor& t) { return CumMin(t, 0, site); }))
+    return *only;
   const auto [a, error] = Along("CumMin", x, axis, site);
   if (error) return {*error, *error};
   // By an operation that reverses the order, as in Tensor::Min.
@@ -88,6 +94,9 @@ std::pair<Tensor, Tensor> CumMin(const Tensor& x, int64_t axis, Site site) {
 }
 
 Tensor LogCumSumExp(const Tensor& x, int64_t axis, Site site) {
+  if (auto only =
+          AlongNoAxis(x, axis, site, [&](const Tensor& t) { return LogCumSumExp(t, 0, site); }))
+    return *only;
   const auto [at, error] = Along("LogCumSumExp", x, axis, site);
   if (error) return *error;
   const int64_t a = at;
@@ -105,6 +114,9 @@ Tensor LogCumSumExp(const Tensor& x, int64_t axis, Site site) {
 }
 
 Tensor Quantile(const Tensor& x, double q, int64_t axis, bool keep, Site site) {
+  if (auto only = AlongNoAxis(x, axis, site,
+                              [&](const Tensor& t) { return Quantile(t, q, 0, true, site); }))
+    return *only;
   const auto [a, error] = Along("Quantile", x, axis, site);
   if (error) return *error;
   const int64_t n = x.dims()[static_cast<size_t>(a)];

@@ -51,6 +51,9 @@ Tensor Rank(const Tensor& t, bool descending, Site site) {
 Tensor Tensor::CumSum(int64_t axis, Site site) const {
   if (!status().ok()) return *this;
   if (auto wrong = Symbolic(*this, "CumSum", site)) return *wrong;
+  if (auto only =
+          AlongNoAxis(*this, axis, site, [&](const Tensor& t) { return t.CumSum(0, site); }))
+    return *only;
   const auto a = Axis(axis, rank());
   if (!a) return Wrong(*this, "CumSum", site, Cat("axis ", axis, " of shape ", Text(dims())));
   // Takes the dtype from a Sum that is never realised, which costs nothing.
@@ -62,6 +65,9 @@ std::pair<Tensor, Tensor> Tensor::Sort(int64_t axis, bool descending, Site site)
   auto both = [](const Tensor& t) { return std::pair(t, t); };
   if (!status().ok()) return both(*this);
   if (auto wrong = Symbolic(*this, "Sort", site)) return both(*wrong);
+  if (auto only = AlongNoAxis(*this, axis, site,
+                              [&](const Tensor& t) { return t.Sort(0, descending, site); }))
+    return *only;
   const auto a = Axis(axis, rank());
   if (!a) return both(Wrong(*this, "Sort", site, Cat("axis ", axis, " of shape ", Text(dims()))));
   const Tensor t = Transpose(*a, -1, site);
@@ -96,6 +102,11 @@ std::pair<Tensor, Tensor> Tensor::Sort(int64_t axis, bool descending, Site site)
 }
 
 std::pair<Tensor, Tensor> Tensor::TopK(int64_t k, int64_t axis, bool largest, Site site) const {
+  if (status().ok() && k == 1) {
+    if (auto only = AlongNoAxis(*this, axis, site,
+                                [&](const Tensor& t) { return t.TopK(1, 0, largest, site); }))
+      return *only;
+  }
   const auto a = status().ok() ? Axis(axis, rank()) : std::nullopt;
   if (a && (k < 0 || k > dims()[static_cast<size_t>(*a)])) {
     const Tensor wrong =

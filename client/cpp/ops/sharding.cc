@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Tensors on other devices, and on several.
+#include "absl/strings/ascii.h"
 #include "client/cpp/graph/build.h"
 #include "core/ir/analysis/layout.h"
 #include "core/ir/build.h"
@@ -32,6 +33,14 @@ std::string Refused(const std::vector<std::string>& devices) {
 bool InPieces(const Tensor& t) { return t.state()->graph->InPieces(Value(t)); }
 
 }  // namespace
+
+std::string DeviceName(std::string_view name) {
+  const size_t colon = name.find(':');
+  std::string out(name.substr(0, colon));
+  absl::AsciiStrToUpper(&out);
+  if (!out.empty()) out += colon == std::string_view::npos ? ":0" : name.substr(colon);
+  return out;
+}
 
 Tensor Tensor::Shard(const std::vector<std::string>& devices, int64_t axis, const Dims& sizes,
                      Site site) const {
@@ -67,7 +76,7 @@ Tensor Tensor::Shard(const std::vector<std::string>& devices, int64_t axis, cons
     box[at_axis] = ctx.Idx(lengths[i]);
     const UOp piece =
         ir::Shrink(ctx, Value(*this), ir::ShapeArg(ctx, starts), ir::ShapeArg(ctx, box));
-    pieces.push_back(Copied(*this, piece, devices[i]));
+    pieces.push_back(Copied(*this, piece, DeviceName(devices[i])));
     begin += lengths[i];
   }
   return Multi(*this, pieces, {*a}, "Shard", site);
@@ -78,12 +87,17 @@ Tensor Tensor::Replicate(const std::vector<std::string>& devices, Site site) con
   if (std::string refused = Refused(devices); !refused.empty())
     return Wrong(*this, "Replicate", site, std::move(refused));
   std::vector<UOp> pieces;
-  for (const std::string& d : devices) pieces.push_back(Copied(*this, Value(*this), d));
+  for (const std::string& d : devices) pieces.push_back(Copied(*this, Value(*this), DeviceName(d)));
   return Multi(*this, pieces, {}, "Replicate", site);
 }
 
-Tensor Tensor::To(const std::string& device, Site site) const {
-  if (!status().ok() || (device == state_->device && !InPieces(*this))) return *this;
+Tensor Tensor::To(const std::string& name, Site site) const {
+  if (!status().ok()) return *this;
+  const std::string device = DeviceName(name);
+  const bool here =
+      device == state_->device ||
+      (state_->device.empty() && device == state_->graph->executor().default_device());
+  if (here && !InPieces(*this)) return *this;
   if (device.empty()) return Wrong(*this, "To", site, "the name of the device is empty");
   Tensor out = Made(*this, Copied(*this, Value(*this), device), "To", site);
   if (out.status().ok()) out.state()->device = device;

@@ -2,6 +2,8 @@
 // The parts of Tensor that are no operations: state, errors, reading, assignment, gradients.
 #include "uopd/tensor.h"
 
+#include <algorithm>
+
 #include "client/cpp/graph/build.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
@@ -68,6 +70,8 @@ bool Tensor::is_realized() const {
   return status().ok() && IsStored(state_->uop) && !state_->replaces;
 }
 
+bool Tensor::at_hand() const { return status().ok() && state_->graph->AtHand(*state_); }
+
 absl::Status Tensor::Realize() const { return client::Realize({*this}); }
 absl::Status Tensor::Submit() const { return client::Submit({*this}); }
 
@@ -95,6 +99,18 @@ absl::Status Tensor::CheckReadable(Dtype as) const {
       Cat("a tensor of ", ir::Name(dtype()), " cannot be read as ", ir::Name(as)));
 }
 
+namespace {
+// Whether NumPy's broadcasting makes `to` of the first shape.
+bool Broadcasts(const Dims& from, const Dims& to) {
+  if (from.size() > to.size()) return false;
+  const size_t extra = to.size() - from.size();
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (from[i] != to[extra + i] && from[i] != 1) return false;
+  }
+  return true;
+}
+}  // namespace
+
 void Tensor::Assign(Operand value) {
   if (!status().ok()) return;
   TensorState& t = *state_;
@@ -107,9 +123,10 @@ void Tensor::Assign(Operand value) {
     const absl::Status fits = CheckNumber(t.dtype, value.number());
     if (!fits.ok()) return fail(Located("Assign", value.site(), fits));
   }
-  const Tensor v = value.tensor() != nullptr
-                       ? *value.tensor()
-                       : ScalarLike(*this, t.dtype, value.number()).Expand(t.dims);
+  Tensor v = value.tensor() != nullptr ? *value.tensor()
+                                       : ScalarLike(*this, t.dtype, value.number()).Expand(t.dims);
+  if (v.status().ok() && v.dims() != t.dims && Broadcasts(v.dims(), t.dims))
+    v = v.Expand(t.dims, value.site());
   if (!v.status().ok()) return fail(v.status());
   if (v.state()->graph != t.graph || v.dims() != t.dims || v.dtype() != t.dtype ||
       v.is_symbolic()) {
@@ -167,6 +184,11 @@ absl::Status Tensor::SetGrad(const Tensor& grad, Site site) {
 
 namespace {
 
+absl::Status GraphIsGone(Site site) {
+  return Located("Gradient", site,
+                 absl::FailedPreconditionError("the loss has been realised: its graph is gone"));
+}
+
 // What Backward of this loss gives a gradient.
 std::vector<Tensor> LeavesOf(const Tensor& loss) {
   const UOp value = Value(loss);
@@ -190,6 +212,7 @@ std::vector<Tensor> LeavesOf(const Tensor& loss) {
 
 absl::Status Tensor::Backward(Site site) const {
   UOPD_TRY(status());
+  if (IsStored(Value(*this)) && !requires_grad()) return GraphIsGone(site);
   const std::vector<Tensor> targets = LeavesOf(*this);
   UOPD_ASSIGN(std::vector<Tensor> gradients, Gradient(*this, targets, site));
   for (size_t i = 0; i < targets.size(); ++i) {
@@ -208,10 +231,11 @@ absl::StatusOr<std::vector<Tensor>> Gradient(const Tensor& loss, std::span<const
                    absl::InvalidArgumentError(
                        Cat("the loss has shape ", Text(loss.dims()), ", not one element")));
   }
-  if (IsStored(Value(loss))) {
-    return Located("Gradient", site,
-                   absl::FailedPreconditionError("the loss has been realised: its graph is gone"));
-  }
+  // d(loss)/d(loss) needs no graph.
+  const bool itself = std::any_of(targets.begin(), targets.end(), [&](const Tensor& t) {
+    return t.status().ok() && Value(t) == Value(loss);
+  });
+  if (IsStored(Value(loss)) && !itself) return GraphIsGone(site);
   std::vector<UOp> wanted;
   for (const Tensor& t : targets) {
     UOPD_TRY(t.status());
@@ -224,7 +248,8 @@ absl::StatusOr<std::vector<Tensor>> Gradient(const Tensor& loss, std::span<const
   ir::UOpContext& ctx = Ctx(loss);
   const UOp seed = ir::Expand(ctx, ctx.Const(loss.dtype(), 1), loss.dims());
   UOPD_TRY(loss.state()->graph->Verified(seed));
-  auto gradients = rules::Gradient(ctx, Value(loss), seed, wanted);
+  auto gradients = rules::Gradient(ctx, Value(loss), seed, wanted,
+                                   loss.state()->graph->executor().default_device());
   if (!gradients.ok()) return Located("Gradient", site, gradients.status());
   std::vector<Tensor> out;
   for (size_t i = 0; i < targets.size(); ++i) {

@@ -85,6 +85,7 @@ class Client {
   Traffic traffic() const;
   size_t graph_nodes() const;  // nodes in the client's memory; for tests and diagnosis
   size_t graph_bytes() const;
+  uint64_t buffer_bytes() const;  // of the tensors' buffers that the daemon has
 
  private:
   friend class Context;

@@ -92,6 +92,9 @@ class Connection final : public Executor {
   void Cancel() override;
   Progress progress(bool ask_daemon) override;
   bool WaitForRoom(absl::Duration time) override;
+  std::string_view default_device() const override {
+    return devices_.empty() ? std::string_view() : std::string_view(devices_[0].name);
+  }
   uint64_t max_message_bytes() const override;
   Traffic traffic() const override;
   std::weak_ptr<Driver> driver() const override;

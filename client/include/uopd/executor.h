@@ -123,6 +123,9 @@ class Executor {
   // cannot.
   virtual bool WaitForRoom(absl::Duration /*time*/) { return true; }
 
+  // The device that an empty name means. Empty: it is not known.
+  virtual std::string_view default_device() const { return {}; }
+
   // Of a message, in bytes.
   virtual uint64_t max_message_bytes() const { return 16 << 20; }
 

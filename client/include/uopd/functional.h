@@ -11,11 +11,13 @@ namespace uopd::client::fn {
 
 // Each Dims has one entry for each spatial axis, or a single entry for all of them.
 struct ConvOptions {
-  Dims stride = {1}, padding = {0}, dilation = {1};  // padding at both sides
+  Dims stride = {1}, padding = {0},
+       dilation = {1};  // padding at both sides; a negative one cuts off
   int64_t groups = 1;
 };
 // x (n, in, spatial...), weight (out, in / groups, kernel...), bias (out) or empty. Computes the
-// cross correlation, as other libraries do: the kernel is not flipped.
+// cross correlation, as other libraries do: the kernel is not flipped. INVALID_ARGUMENT if the kernel
+// is larger than x with its padding.
 Tensor Conv(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
             const ConvOptions& options = {}, Site site = Site::current());
 
@@ -36,7 +38,8 @@ struct PoolOptions {
   bool ceil_mode =
       false;  // the last window may hang over the end of the padding, but not begin there
 };
-// Pooling over the axes after the first two. Padding is never the maximum.
+// Pooling over the axes after the first two. Padding is never the maximum. INVALID_ARGUMENT if the kernel is larger
+// than x with its padding.
 Tensor MaxPool(const Tensor& x, const Dims& kernel, const PoolOptions& options = {},
                Site site = Site::current());
 Tensor AvgPool(const Tensor& x, const Dims& kernel, const PoolOptions& options = {},
@@ -50,7 +53,7 @@ Tensor LayerNorm(const Tensor& x, const Tensor& weight, const Tensor& bias, int6
 Tensor RmsNorm(const Tensor& x, const Tensor& weight, double epsilon = 1e-5,
                Site site = Site::current());
 // Normalises axis 1 with given statistics: (x - mean) / sqrt(var + epsilon) * weight + bias. All
-// tensors but x have shape (c).
+// tensors but x have shape (c), or as many axes as x and a shape that broadcasts to that of x.
 Tensor BatchNorm(const Tensor& x, const Tensor& mean, const Tensor& var, const Tensor& weight,
                  const Tensor& bias, double epsilon = 1e-5, Site site = Site::current());
 // Normalises each of `groups` groups of channels (axis 1) of each sample by its own mean and variance, over the

@@ -22,7 +22,8 @@ Tensor Roll(const Tensor& x, const Dims& shifts, const Dims& axes = {},
 // kConstant: `value`. kReflect: mirrored at the outermost element, which is not repeated. kReplicate: the
 // outermost element. kCircular: from the other end.
 enum class PadMode { kConstant, kReflect, kReplicate, kCircular };
-// Padding before and after each axis. A negative entry cuts elements off; this is done first.
+// Padding before and after each axis. A negative entry cuts elements off: first, but for kReflect and kReplicate, whose
+// mirror and edge are those of the whole axis.
 Tensor Pad(const Tensor& x, const Dims& before, const Dims& after,
            PadMode mode = PadMode::kConstant, double value = 0, Site site = Site::current());
 
@@ -62,7 +63,7 @@ Tensor MoveAxis(const Tensor& x, const Dims& from, const Dims& to, Site site = S
 Tensor Unfold(const Tensor& x, int64_t axis, int64_t size, int64_t step,
               Site site = Site::current());
 
-// Tensors of the shape of x; of its dtype if none is given.
+// Tensors of the shape of x, on its devices and in pieces as it is; of its dtype if none is given.
 Tensor FullLike(const Tensor& x, double value, std::optional<Dtype> dtype = {},
                 Site site = Site::current());
 inline Tensor ZerosLike(const Tensor& x, std::optional<Dtype> dtype = {},

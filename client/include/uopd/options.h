@@ -26,7 +26,7 @@ struct ExecutionOptions {
 };
 
 struct ClientOptions {
-  // The device of new tensors. Empty: the daemon's default device.
+  // The device of new tensors, such as "CPU:1"; "CPU" is "CPU:0". Empty: the daemon's default device.
   std::string device;
   // Seed of the random stream. Equal seeds and equal calls give equal numbers.
   uint64_t seed = 0;
@@ -55,6 +55,7 @@ struct ClientStats {
   uint64_t kernels_tuned = 0;  // in the program that ran last
   uint64_t schedule_misses = 0;
   double last_run_us = 0;
+  double run_us = 0;  // of all requests
 };
 
 }  // namespace uopd::client

@@ -146,6 +146,8 @@ class Tensor {
   Dtype dtype() const;
   const std::string& device() const;  // empty: the default device, or several (see devices())
   bool is_realized() const;
+  // True if this process has the contents already: a read sends nothing and does not wait.
+  bool at_hand() const;
   const std::shared_ptr<TensorState>& state() const { return state_; }
 
   // Computes the tensor and waits. On failure the tensor stays as it was.
@@ -210,7 +212,7 @@ class Tensor {
   Tensor Contiguous(Site site = Site::current()) const;
   Tensor ContiguousBackward(Site site = Site::current()) const;
 
-  // Several devices (docs/client.md). Shard: one piece on each device; the pieces follow each other
+  // Several devices (docs/client.md). "CPU" is a name of "CPU:0". Shard: one piece on each device; the pieces follow each other
   // along an axis. Without `sizes` the pieces are as equal as possible, larger ones first. Every
   // piece has at least one element along the axis. Replicate: the whole value on each device. To:
   // the whole value on one device; its bits do not change. A realised tensor keeps its pieces where
@@ -318,7 +320,8 @@ class Tensor {
   // One-hot rows in a new last axis.
   Tensor OneHot(int64_t classes, Dtype dtype = Dtype::F32, Site site = Site::current()) const;
 
-  // Reductions. Without axes they reduce over all of them.
+  // Reductions. Without axes they reduce over all of them. A tensor that has no axes takes the axes 0 and -1 here,
+  // and one axis of these in all that follow (Argmax to LogSoftmax) and in Flip.
   Tensor Sum(Dims axes = {}, bool keep = false, Site site = Site::current()) const;
   Tensor Mean(Dims axes = {}, bool keep = false, Site site = Site::current()) const;
   Tensor Max(Dims axes = {}, bool keep = false, Site site = Site::current()) const;

@@ -125,8 +125,10 @@ std::unique_ptr<Scope> EnterContext(const ClientHandle& c, const nb::dict& chang
 
 nb::dict Stats(const ClientHandle& c) {
   auto& client = c.get();
-  const auto [s, nodes, traffic] =
-      Locked([&] { return std::tuple(client.stats(), client.graph_nodes(), client.traffic()); });
+  const auto [s, nodes, traffic, bytes] = Locked([&] {
+    return std::tuple(client.stats(), client.graph_nodes(), client.traffic(),
+                      client.buffer_bytes());
+  });
   nb::dict d;
   d["executes"] = s.executes;
   d["graphs_sent"] = s.graphs_sent;
@@ -138,6 +140,8 @@ nb::dict Stats(const ClientHandle& c) {
   d["kernels_shared"] = s.kernels_shared;
   d["kernels_memory"] = s.kernels_memory;
   d["last_run_us"] = s.last_run_us;
+  d["run_us"] = s.run_us;
+  d["buffer_bytes"] = bytes;
   d["graph_nodes"] = nodes;
   d["traffic_bytes"] = traffic.total();
   return d;

@@ -15,39 +15,6 @@ using client::SafetensorsFile;
 using client::SafetensorsMetadata;
 using client::SafetensorsWriter;
 
-// A file that is read tensor by tensor. While one is on its way to the daemon the next one is read.
-struct FileReader {
-  SafetensorsFile file;
-  client::Future sent;
-  uint64_t epoch = Epoch();
-
-  // What the parent of a fork() has sent is no affair of its child, which may read on.
-  void AwaitSent() {
-    if (epoch == Epoch()) return Wait(sent);
-    Abandon(sent);
-    sent = client::Future();
-    epoch = Epoch();
-  }
-  Handle Load(const ClientHandle& c, size_t index) {
-    auto& client = c.get();
-    const SafetensorsEntry& e = file.header().entries.at(index);
-    const Site site = CallerSite();
-    auto bytes = [&] {
-      nb::gil_scoped_release no_gil;
-      return file.Read(e);
-    }();
-    Check(bytes.status());
-    AwaitSent();
-    Tensor t = LockedWithoutGil([&] {
-      Tensor made = client.FromBytes(e.dtype, e.dims, *bytes, site);
-      sent = made.Upload();
-      return made;
-    });
-    Check(Locked([&] { return t.status(); }));
-    return Handle(std::move(t));
-  }
-};
-
 nb::dict ToDict(const SafetensorsMetadata& metadata) {
   nb::dict out;
   for (const auto& [key, text] : metadata) out[nb::str(key.c_str(), key.size())] = text;
@@ -65,10 +32,10 @@ nb::list ToList(const std::vector<SafetensorsEntry>& entries) {
 
 std::string_view View(const nb::bytes& b) { return {b.c_str(), b.size()}; }
 
-std::unique_ptr<FileReader> OpenReader(const std::string& path) {
+std::unique_ptr<SafetensorsFile> OpenReader(const std::string& path) {
   auto file = SafetensorsFile::Open(path);
   Check(file.status());
-  return std::make_unique<FileReader>(FileReader{*std::move(file), {}});
+  return std::make_unique<SafetensorsFile>(*std::move(file));
 }
 
 std::unique_ptr<SafetensorsWriter> OpenWriter(
@@ -103,12 +70,10 @@ std::pair<Handle, Handle> LoadExamples(const ClientHandle& c, const std::string&
 }  // namespace
 
 void BindFiles(nb::module_& m) {
-  nb::class_<FileReader>(m, "SafetensorsFile")
-      .def_prop_ro("entries", [](const FileReader& r) { return ToList(r.file.header().entries); })
-      .def_prop_ro("metadata", [](const FileReader& r) { return ToDict(r.file.header().metadata); })
-      .def_prop_ro("data_start", [](const FileReader& r) { return r.file.header().data_start; })
-      .def("load", &FileReader::Load)
-      .def("finish", [](FileReader& r) { r.AwaitSent(); });
+  nb::class_<SafetensorsFile>(m, "SafetensorsFile")
+      .def_prop_ro("entries", [](const SafetensorsFile& f) { return ToList(f.header().entries); })
+      .def_prop_ro("metadata", [](const SafetensorsFile& f) { return ToDict(f.header().metadata); })
+      .def_prop_ro("data_start", [](const SafetensorsFile& f) { return f.header().data_start; });
   m.def("safetensors_open", &OpenReader);
   m.def("safetensors_header_end", [](const nb::bytes& start, uint64_t size) {
     auto end = client::SafetensorsHeaderEnd(View(start), size);

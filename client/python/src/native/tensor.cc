@@ -72,6 +72,11 @@ void BindTensor(nb::module_& m) {
       .def_prop_ro("is_symbolic", [](const Handle& x) { return x.tensor().is_symbolic(); })
       .def_prop_ro("is_realized",
                    [](const Handle& x) { return Locked([&] { return x.tensor().is_realized(); }); })
+      .def_prop_ro("at_hand",
+                   [](const Handle& x) {
+                     x.CheckEpoch();
+                     return Locked([&] { return x.tensor().at_hand(); });
+                   })
       .def_prop_rw(
           "requires_grad", [](const Handle& x) { return x.tensor().grad_wish(); },
           [](Handle& x, bool on) {

@@ -10,10 +10,12 @@ from .dtype import DType, dtypes
 from .errors import Error
 from .runtime import Context, Device, client, close, connect, stats, sync
 from .tensor import Tensor
+from .function import function
+from .helpers import GlobalCounters, fetch, getenv
 from .jit import TinyJit
-from .variable import Variable
-from . import nn, tuning
+from .variable import UOp, Variable
+from . import helpers, llm, nn, tuning
 
 __version__ = "0.1.0"
 __all__ = ["Tensor", "TinyJit", "dtypes", "DType", "Device", "Variable", "Context", "connect", "client", "close", "sync", "stats", "Error",
-           "errors", "nn", "tuning"]
+           "errors", "nn", "tuning", "helpers", "llm", "function", "GlobalCounters", "fetch", "getenv", "UOp"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from . import _core
 from .convert import handle_of, is_numpy
 from .dtype import BY_CORE, DType
+from .errors import WrongArgument
 
 if TYPE_CHECKING:
   from .tensor import Tensor
@@ -56,12 +57,16 @@ def maybe(x: Any) -> _core.Handle | None: return None if x is None else handle(x
 
 def sizes(first: Any, rest: tuple[Any, ...]) -> list[Any]:
   """Sizes that are given as one sequence or as separate arguments."""
-  return list(first) if isinstance(first, (list, tuple)) else [first, *rest]
+  if not isinstance(first, (list, tuple)): return [first, *rest]
+  if rest: raise WrongArgument(f"numbers after {first}: they come as one sequence or as separate arguments")
+  return list(first)
 
 
 def all_of(first: Base, rest: tuple[Any, ...]) -> list[_core.Handle]:
   """The handles of a method's self and further tensors, which may also come as one list."""
-  if isinstance(first, (list, tuple)): first, rest = first[0], (*first[1:], *rest)
+  if isinstance(first, (list, tuple)):
+    if rest or not first: raise WrongArgument("tensors come as one list or as separate arguments")
+    first, rest = first[0], tuple(first[1:])
   return [handle(first), *(handle(x) for x in rest)]
 
 
@@ -88,7 +93,15 @@ class Base:
     if axis is None: return []
     axes = list(axis) if isinstance(axis, (list, tuple)) else [axis]
     return [self._axis(a) for a in axes]
-  def _axis(self, axis: int) -> int:
-    rank = self.ndim
+  def _in_range(self, axes: list[int]) -> list[int]:
+    """The same axes, as they are: the client library counts those below 0 from the end."""
+    rank = max(self.ndim, 1)
+    for axis in axes:
+      if not -rank <= axis < rank: raise IndexError(f"axis {axis} is out of range for {self.ndim} axes")
+    return axes
+  def _axis(self, axis: int, more: int = 0) -> int:
+    """An axis, counted from the front if there is one. `more`: axes that the result has beyond those of self. Without axes 0 and -1 are allowed:
+    the client library says what they mean."""
+    rank = self.ndim + more
     if not -max(rank, 1) <= axis < max(rank, 1): raise IndexError(f"axis {axis} is out of range for {rank} axes")
     return axis + rank if axis < 0 else axis

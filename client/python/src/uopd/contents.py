@@ -6,10 +6,11 @@ import math
 import operator
 from typing import TYPE_CHECKING, Any
 
-from . import runtime
+from . import _core, runtime
 from .base import Base, tensor_class
 from .convert import to_numpy
 from .dtype import dtypes, to_dtype
+from .errors import WrongArgument
 
 if TYPE_CHECKING:
   from .tensor import Tensor
@@ -22,7 +23,8 @@ class Contents(Base):
   def device(self) -> str | tuple[str, ...]:
     """The device, or the devices of the pieces."""
     names = tuple(self._h.devices)
-    return names if len(names) > 1 else (names[0] if names and names[0] else runtime.Device.DEFAULT)
+    if len(names) > 1: return tuple(runtime.device_name(n) for n in names)
+    return str(runtime.device_name(names[0] if names and names[0] else runtime.client().devices[0]))
   @property
   def max_shape(self) -> tuple[int, ...]:
     """The shape; of a symbolic axis the largest size."""
@@ -46,6 +48,11 @@ class Contents(Base):
     """True for floats of any width."""
     return dtypes.is_float(self.dtype)
 
+  def _bytes(self) -> bytearray:
+    """The contents as bytes, row-major and little-endian."""
+    out = bytearray(self.nbytes())
+    if out: _core.read_into(self._h, out)
+    return out
   def numpy(self) -> Any:
     """A new NumPy array with the contents. bfloat16 and 8-bit floats become float32."""
     return to_numpy(self._h)
@@ -57,7 +64,7 @@ class Contents(Base):
     return self.numpy().tolist()
   def item(self) -> Any:
     """The only element, as a Python number."""
-    if self.numel() != 1: raise ValueError(f"item() of a tensor with {self.numel()} elements")
+    if self.numel() != 1: raise WrongArgument(f"item() of a tensor with {self.numel()} elements")
     return self.numpy().item()
   def __bool__(self) -> bool: raise TypeError("a tensor has no truth value: use item()")
   def __float__(self) -> float: return float(self.item())
@@ -65,7 +72,7 @@ class Contents(Base):
   def __index__(self) -> int: return operator.index(self.item())
   def __complex__(self) -> complex: return complex(self.item())
   def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-    if copy is False: raise ValueError("a tensor has no memory in this process that an array could share")
+    if copy is False: raise WrongArgument("a tensor has no memory in this process that an array could share")
     a = self.numpy()
     return a if dtype is None else a.astype(dtype, copy=False)
   __array_priority__ = 1000  # array + tensor is Tensor.__radd__
@@ -80,10 +87,21 @@ class Contents(Base):
     bits = self if self.dtype.numpy_name else self.bitcast(dtypes.uint8 if self.dtype.itemsize == 1 else dtypes.uint16)  # type: ignore[attr-defined]
     return (_unpickled, (bits.numpy(), self.dtype.name, self._h.requires_grad))
   def __repr__(self) -> str:
-    return f"<Tensor {self.shape} {self.dtype.name}{' realized' if self._h.is_realized else ''}>"
+    return f"<Tensor {self.shape} {self.dtype.name}{' realized' if self._h.is_realized else ''}{_shown(self)}>"
   def _repr_html_(self) -> str:
-    """For notebooks: nothing is computed for the display."""
-    return f"<code>{self!r}</code>".replace("<Tensor", "&lt;Tensor").replace("></", "&gt;</")
+    """For notebooks: nothing is computed or fetched for the display."""
+    import html
+    return f"<code>{html.escape(repr(self), quote=False)}</code>"
+
+
+MOST_SHOWN = 32  # elements
+
+
+def _shown(t: Contents) -> str:
+  """The elements, if there are few and this process has them already."""
+  if not 0 < t.numel() <= MOST_SHOWN or not t._h.at_hand: return ""
+  import numpy as np
+  return " " + " ".join(np.array2string(t.numpy(), separator=", ", max_line_width=10**6).split())
 
 
 def _unpickled(array: Any, dtype: str, requires_grad: bool | None) -> Tensor:

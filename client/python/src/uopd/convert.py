@@ -2,9 +2,6 @@
 """Python values into tensors' memory and back. NumPy is imported when it is first needed."""
 from __future__ import annotations
 
-import mmap
-import os
-import pathlib
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +39,6 @@ def handle_of(data: Any, dtype: DType | None) -> _core.Handle:
     if abs(data) < 2**53: return _core.full(client(), [], float(data), (dtype or dtypes.default_int).core)
   elif isinstance(data, float): return _core.full(client(), [], data, (dtype or dtypes.default_float).core)
   if hasattr(data, "handle"): return data.handle() if dtype is None else _core.cast(data.handle(), dtype.core)  # a Size
-  if isinstance(data, pathlib.PurePath): data = _contents(data)
   if isinstance(data, (bytes, bytearray, memoryview)):
     view = memoryview(data)
     if view.format in ("B", "b", "c"):
@@ -63,12 +59,6 @@ def handle_of(data: Any, dtype: DType | None) -> _core.Handle:
   try: view = memoryview(data)
   except TypeError: raise TypeError(f"no tensor can be made of {type(data).__name__}") from None
   return _of_array(np.asarray(view), dtype)
-
-
-def _contents(path: pathlib.PurePath) -> memoryview:
-  """The bytes of a file, which are read when they are copied."""
-  with open(path, "rb") as f:
-    return memoryview(mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) if os.fstat(f.fileno()).st_size else b"")
 
 
 def _has_tensor(data: Any) -> bool:

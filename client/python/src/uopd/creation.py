@@ -9,6 +9,7 @@ from . import _core, runtime
 from .base import Base, sizes, tensor_class, wrap
 from .convert import handle_of
 from .dtype import DTypeLike, dtypes, to_dtype
+from .errors import WrongArgument
 from .runtime import client
 
 if TYPE_CHECKING:
@@ -23,8 +24,12 @@ def _shape(shape: tuple[Any, ...]) -> list[int]: return sizes(shape[0], shape[1:
 
 
 def placed(t: Tensor, device: Any = None, requires_grad: bool | None = None) -> Tensor:
-  """The same tensor object, on a device, or in pieces on several ones."""
-  if isinstance(device, (list, tuple)): t = t.shard_(tuple(device))
+  """The same tensor object, on a device, in pieces on several ones, or in a file. None: where new tensors are."""
+  if device is None: device = runtime.new_device
+  if isinstance(device, (list, tuple)): t = t.shard_(tuple(device)) if len(device) > 1 else placed(t, device[0])
+  elif runtime.is_disk(device):
+    from .disk import moved_to_file
+    moved_to_file(t, device)
   elif device is not None: t._h = _core.to(t._h, device)
   if requires_grad is not None: t._h.requires_grad = requires_grad
   return t
@@ -39,7 +44,10 @@ class Creation(Base):
 
   @staticmethod
   def empty(*shape: Any, device: Any = None, dtype: DTypeLike | None = None, requires_grad: bool | None = None) -> Tensor:
-    """Memory to which nothing was written yet. It reads as zeros."""
+    """Memory to which nothing was written yet. It reads as zeros. device="disk:PATH": the beginning of a file, as it is."""
+    if runtime.is_disk(device):
+      from .disk import new_file
+      return new_file(device, tuple(_shape(shape)), to_dtype(dtype or dtypes.default_float))
     return _made(_core.empty(client(), _shape(shape), _code(dtype)), device, requires_grad)
   @staticmethod
   def full(shape: Any, fill_value: Any, dtype: DTypeLike | None = None, device: Any = None, buffer: bool = True,
@@ -89,6 +97,7 @@ class Creation(Base):
   def eye(n: int, m: int | None = None, dtype: DTypeLike | None = None, device: Any = None, requires_grad: bool | None = None) -> Tensor:
     """Ones on the diagonal of an (n, m) matrix, zeros elsewhere; m is n if it is not given."""
     m = n if m is None else m
+    if n < 0 or m < 0: raise WrongArgument(f"a matrix of {n} by {m}")
     h = _core.eye(client(), max(n, m), _code(dtype))
     return _made(h if n == m else _core.shrink(h, [0, 0], [n, m]), device, requires_grad)
   @staticmethod
@@ -106,7 +115,12 @@ class Creation(Base):
   def full_like(self, fill_value: Any, dtype: DTypeLike | None = None, device: Any = None, buffer: bool = True,
                 requires_grad: bool | None = None) -> Tensor:
     """One number everywhere, in the shape and, if none is given, the dtype of self."""
-    return _made(_core.full_like(self._h, float(fill_value), _code(dtype, self.dtype)), device, requires_grad)
+    kind = to_dtype(dtype or self.dtype)
+    self._alone(device)
+    if isinstance(fill_value, int) and abs(fill_value) >= 2**53:
+      h = _core.to_layout_of(_core.expand(_core.cast(handle_of(fill_value, None), kind.core), list(self.shape)), self._h)
+    else: h = _core.full_like(self._h, float(fill_value), kind.core)
+    return _made(h, device, requires_grad) if device is not None or requires_grad is not None else wrap(h)
   def const_like(self, b: Any, dtype: DTypeLike | None = None) -> Tensor:
     """The same as full_like."""
     return self.full_like(b, dtype)
@@ -118,7 +132,7 @@ class Creation(Base):
     return self.full_like(1, **kwargs)
   def empty_like(self, dtype: DTypeLike | None = None, device: Any = None) -> Tensor:
     """Memory for the shape and dtype of self, see empty."""
-    return tensor_class().empty(*self.shape, dtype=dtype or self.dtype, device=device)
+    return self._beside(tensor_class().empty(*self.shape, dtype=dtype or self.dtype, device=device), device)
 
   @staticmethod
   def manual_seed(seed: int = 0) -> None:
@@ -143,6 +157,7 @@ class Creation(Base):
               requires_grad: bool | None = None) -> Tensor:
     """Random numbers in [low, high)."""
     kind = to_dtype(dtype) if dtype is not None else dtypes.default_float
+    if low >= high: raise WrongArgument(f"low is {low} and high {high}: low is below high")
     if not dtypes.is_float(kind): return tensor_class().randint(*shape, low=int(low), high=int(high), dtype=kind, device=device)
     h = _core.rand(client(), _shape(shape), kind.core)
     return _made(_core.add(_core.mul(h, float(high - low)), float(low)), device, requires_grad)
@@ -150,11 +165,13 @@ class Creation(Base):
   def normal(*shape: Any, mean: float = 0.0, std: float = 1.0, dtype: DTypeLike | None = None, device: Any = None,
              requires_grad: bool | None = None) -> Tensor:
     """Random floats of the normal distribution."""
+    if std < 0: raise WrongArgument(f"the standard deviation is {std}")
     return _made(_core.normal(client(), _shape(shape), mean, std, _code(dtype)), device, requires_grad)
   @staticmethod
   def randint(*shape: Any, low: int = 0, high: int = 10, dtype: DTypeLike = "int32", device: Any = None,
               requires_grad: bool | None = None) -> Tensor:
     """Random integers in [low, high)."""
+    if low >= high: raise WrongArgument(f"low is {low} and high {high}: low is below high")
     if not dtypes.is_int(to_dtype(dtype)): raise TypeError(f"randint makes integers, not {to_dtype(dtype).name}")
     return _made(_core.randint(client(), _shape(shape), low, high, _code(dtype)), device)
   @staticmethod
@@ -183,10 +200,16 @@ class Creation(Base):
     return _made(_core.scaled_uniform(client(), _shape(shape), _code(dtype)), device, requires_grad)
   def rand_like(self, **kwargs: Any) -> Tensor:
     """rand in the shape and dtype of self."""
-    return tensor_class().rand(*self.shape, **{"dtype": self.dtype, **kwargs})
+    return self._beside(tensor_class().rand(*self.shape, **{"dtype": self.dtype, **kwargs}), kwargs.get("device"))
   def randn_like(self, dtype: DTypeLike | None = None, **kwargs: Any) -> Tensor:
     """randn in the shape and dtype of self."""
-    return tensor_class().randn(*self.shape, dtype=dtype or self.dtype, **kwargs)
+    return self._beside(tensor_class().randn(*self.shape, dtype=dtype or self.dtype, **kwargs), kwargs.get("device"))
+  def _alone(self, device: Any) -> None:
+    if device is not None and len(self._h.devices) > 1: raise RuntimeError("what is like a tensor in pieces is in such pieces: no device is named")
+  def _beside(self, t: Tensor, device: Any) -> Tensor:
+    """A new tensor where self is, in pieces as self is, unless a device was named."""
+    self._alone(device)
+    return t if device is not None else wrap(_core.to_layout_of(t._h, self._h))
   def multinomial(self, num_samples: int = 1, replacement: bool = False) -> Tensor:
     """Random positions along the last axis, where self has the weight of each one."""
     return wrap(_core.multinomial(self._h, num_samples, replacement))

@@ -126,6 +126,10 @@ BY_CORE = {d.core: d for d in dtypes.all}
 _BY_NAME = {k: v for k, v in vars(dtypes).items() if isinstance(v, DType) and not k.startswith("default_")}
 
 
+class NoDtype(ValueError, AttributeError):
+  """There is no dtype of a name: what is given is wrong, and `dtypes` has no such attribute."""
+
+
 def to_dtype(x: DTypeLike) -> DType:
   """The type of a name or of a type.
 
@@ -136,7 +140,7 @@ def to_dtype(x: DTypeLike) -> DType:
   try:
     return _BY_NAME[str(x).lower()]
   except KeyError:
-    raise ValueError(f"no dtype {x!r}") from None
+    raise NoDtype(f"no dtype {x!r}") from None
 
 
 def from_numpy_name(name: str) -> DType:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from . import _core
 from .base import Base, arg, handle, wrap
 from .dtype import dtypes
+from .errors import WrongArgument
 
 if TYPE_CHECKING:
   from .tensor import Tensor
@@ -43,6 +44,7 @@ class Elementwise(Base):
     [3, -3]
     """
     a, b = (arg(x), self._h) if reverse else (self._h, arg(x))
+    if rounding_mode not in _ROUNDING: raise WrongArgument(f"rounding_mode is None, 'trunc' or 'floor', not {rounding_mode!r}")
     return wrap(_core.div(a, b) if rounding_mode is None else _core.div_mode(a, b, _ROUNDING[rounding_mode]))
   def mod(self, x: Any, reverse: bool = False) -> Tensor:
     """The remainder with the sign of the divisor, as Python's %."""

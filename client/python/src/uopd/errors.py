@@ -8,6 +8,11 @@ class Error(RuntimeError):
   code = "UNKNOWN"
 
 
+class WrongArgument(ValueError, RuntimeError):
+  """What a method refuses by itself. It is raised at its line, of which an Error tells by its text."""
+  code = "INVALID_ARGUMENT"
+
+
 class InvalidArgument(Error, ValueError): code = "INVALID_ARGUMENT"
 class OutOfRange(Error, IndexError): code = "OUT_OF_RANGE"
 class ResourceExhausted(Error, MemoryError): code = "RESOURCE_EXHAUSTED"

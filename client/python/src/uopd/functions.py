@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from . import _core
 from .base import Base, arg, wrap
 from .dtype import DTypeLike, dtypes, to_dtype
+from .errors import WrongArgument
 
 if TYPE_CHECKING:
   from .tensor import Tensor
@@ -113,7 +114,7 @@ class Functions(Base):
     return wrap(_core.isfinite(self._h))
   def clamp(self, min_: Any = None, max_: Any = None) -> Tensor:
     """Within [min_, max_]. None: no limit."""
-    if min_ is None and max_ is None: raise ValueError("clamp needs min_ or max_")
+    if min_ is None and max_ is None: raise WrongArgument("clamp needs min_ or max_")
     t: Any = self if min_ is None else wrap(_core.maximum(self._h, arg(min_)))
     return t if max_ is None else t.minimum(max_)
   def clip(self, min_: Any = None, max_: Any = None) -> Tensor:

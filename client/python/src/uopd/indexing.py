@@ -2,12 +2,14 @@
 """x[...] and x[...] = v, and methods that select by tensors of positions."""
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any
 
 from . import _core
 from .base import Base, arg, handle, wrap
 from .convert import handle_of, is_numpy
-from .dtype import dtypes
+from .dtype import BY_CORE, dtypes
+from .errors import WrongArgument
 from .movement import length_of, narrowed
 from .variable import Size
 
@@ -19,7 +21,7 @@ _SCATTER = {"add": 0, "multiply": 1}
 
 
 def _choice(name: str, value: Any, choices: dict[str, int]) -> int:
-  if value not in choices: raise ValueError(f"{name} is one of {', '.join(choices)}, not {value!r}")
+  if value not in choices: raise WrongArgument(f"{name} is one of {', '.join(choices)}, not {value!r}")
   return choices[value]
 
 
@@ -32,7 +34,7 @@ class Indexing(Base):
     >>> Tensor([[1, 2], [3, 4]]).gather(1, Tensor([[1], [0]])).tolist()
     [[2], [3]]
     """
-    return wrap(_core.gather(self._h, dim, handle(index)))
+    return wrap(_core.gather(self._h, self._axis(dim), handle(index)))
   def take(self, index: Any) -> Tensor:
     """Elements of the flattened tensor."""
     return wrap(_core.take(self._h, handle(index)))
@@ -43,14 +45,18 @@ class Indexing(Base):
     >>> Tensor.zeros(4).scatter(0, Tensor([1, 3]), 2.0).tolist()
     [0.0, 2.0, 0.0, 2.0]
     """
-    if reduce is None: return wrap(_core.scatter(self._h, dim, handle(index), arg(src)))
+    self._same_dtype(src)
+    if reduce is None: return wrap(_core.scatter(self._h, self._axis(dim), handle(index), arg(src)))
     mode = _choice("reduce", reduce, _SCATTER)
     index, src = handle(index), arg(src)
     if not isinstance(src, _core.Handle): src = _core.full_like(index, float(src), self._h.dtype)
-    return wrap(_core.scatter_reduce(self._h, dim, index, src, mode, True))
+    return wrap(_core.scatter_reduce(self._h, self._axis(dim), index, src, mode, True))
   def scatter_reduce(self, dim: int, index: Any, src: Any, reduce: str, include_self: bool = True) -> Tensor:
     """As scatter; all elements for one position are combined: sum, prod, mean, amax or amin."""
-    return wrap(_core.scatter_reduce(self._h, dim, handle(index), handle(src), _choice("reduce", reduce, _REDUCE), include_self))
+    self._same_dtype(src)
+    return wrap(_core.scatter_reduce(self._h, self._axis(dim), handle(index), handle(src), _choice("reduce", reduce, _REDUCE), include_self))
+  def _same_dtype(self, src: Any) -> None:
+    if isinstance(src, Base) and src.dtype is not self.dtype: raise WrongArgument(f"elements of {src.dtype.name} for a tensor of {self.dtype.name}")
   def index_put(self, indices: tuple[Any, ...], values: Any, accumulate: bool = False) -> Tensor:
     """A new tensor with self[indices] = values, or += values with accumulate."""
     items = self._items(indices)
@@ -68,7 +74,7 @@ class Indexing(Base):
   def nonzero(self, size: int | None = None, fill_value: int = 0) -> Tensor:
     """The positions of elements other than 0, one row for each. Without a size they are counted first, which waits."""
     if size is None: size = int(wrap(_core.count_nonzero(self._h, [], False)).item())
-    return wrap(_core.nonzero(self._h, size, fill_value))
+    return wrap(_core.nonzero(self._h, size, int(fill_value)))
 
   def __getitem__(self, indices: Any) -> Tensor:
     """Integers, slices, None, ..., lists and tensors of integers, as in NumPy. Masks of bools are counted first, which waits.
@@ -110,13 +116,13 @@ class Indexing(Base):
         positions = wrap(mask).nonzero()
         items += [positions[:, k] for k in range(axes)]
     used = sum(i is not None and i is not Ellipsis for i in items)
-    if used > self.ndim: raise IndexError(f"{used} indices for a tensor with {self.ndim} axes")
+    if used > self.ndim: raise IndexError(f"too many indices: {used} for a tensor with {self.ndim} axes")
     axis = 0
     for i in items:
       if i is Ellipsis: axis += self.ndim - used
       elif i is not None:
         if isinstance(i, int) and not -self.shape[axis] <= i < self.shape[axis]:
-          raise IndexError(f"index {i} is out of range for axis {axis} of size {self.shape[axis]}")
+          raise IndexError(f"index {i} is out of bounds for axis {axis} of size {self.shape[axis]}")
         axis += 1
     return tuple(items)
   def __len__(self) -> int:
@@ -133,7 +139,7 @@ def _mask(i: Any) -> _core.Handle | None:
   if is_numpy(i): return handle(i) if i.dtype.kind == "b" and i.ndim else None
   x = i
   while isinstance(x, list) and x: x = x[0]
-  return handle(i) if isinstance(x, bool) and isinstance(i, list) else None
+  return handle(i) if isinstance(x, bool) and isinstance(i, list) and dtypes.from_py(i) is dtypes.bool else None
 
 
 def _masked(h: _core.Handle, mask: _core.Handle, value: _core.Handle) -> _core.Handle:
@@ -149,10 +155,13 @@ def _masked(h: _core.Handle, mask: _core.Handle, value: _core.Handle) -> _core.H
 
 def _item(i: Any) -> Any:
   if i is None or i is Ellipsis or isinstance(i, int) and not isinstance(i, bool): return i
-  if isinstance(i, slice): return tuple(None if v is None else v.__index__() for v in (i.start, i.stop, i.step))
+  if isinstance(i, slice): return tuple(None if v is None else operator.index(v) for v in (i.start, i.stop, i.step))
   if is_numpy(i) and i.ndim == 0 and i.dtype.kind in "iu": return int(i)
   if isinstance(i, (Base, list, tuple)) or is_numpy(i):
-    return handle_of([], dtypes.default_int) if isinstance(i, (list, tuple)) and not i else handle(i)
+    if isinstance(i, (list, tuple)) and not i: return handle_of([], dtypes.default_int)
+    h = handle(i)
+    if not dtypes.is_int(BY_CORE[h.dtype]): raise IndexError(f"an index of {BY_CORE[h.dtype].name}")
+    return h
   raise IndexError(f"{type(i).__name__} is no index")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any, Callable, Generic, TypeVar
 
-from . import _core
+from . import _core, runtime
 from .runtime import client
 from .tensor import Tensor
 from .variable import Variable
@@ -31,7 +31,8 @@ def _outputs(value: Any) -> list[Tensor]:
 class TinyJit(Generic[Result]):
   """A decorator. The first call runs the function, the second one records what it sends, and later calls send that again
   without running the function. What changes from call to call is given as arguments: tensors of the same shape and dtype, and
-  bound variables. A replay returns the tensors of the second call, with new contents.
+  bound variables. A replay returns the tensors of the second call, with new contents. `prune` changes nothing: what does not depend on the
+  arguments is computed with each replay.
 
   >>> from uopd import Tensor, TinyJit
   >>> @TinyJit
@@ -39,8 +40,10 @@ class TinyJit(Generic[Result]):
   >>> [double(Tensor([float(i)])).item() for i in range(4)]
   [0.0, 2.0, 4.0, 6.0]
   """
-  def __init__(self, fxn: Callable[..., Result]) -> None:
-    self.fxn = fxn
+  def __new__(cls, fxn: Callable[..., Result] | None = None, prune: bool = False) -> Any:
+    return functools.partial(cls, prune=prune) if fxn is None else super().__new__(cls)  # @TinyJit(prune=True)
+  def __init__(self, fxn: Callable[..., Result], prune: bool = False) -> None:
+    self.fxn, self.prune = fxn, prune
     functools.update_wrapper(self, fxn)
     self.reset()
 
@@ -59,6 +62,10 @@ class TinyJit(Generic[Result]):
   def __get__(self, obj: Any, objtype: Any = None) -> Callable[..., Result]: return functools.partial(self.__call__, obj)
 
   def __call__(self, *args: Any, **kwargs: Any) -> Result:
+    if not runtime.jit:  # Context(JIT=0)
+      called = self.fxn(*args, **kwargs)
+      for t in _outputs(called): t.realize()
+      return called
     named = [(str(i), v) for i, v in enumerate(args)] + sorted(kwargs.items())
     leaves = [leaf for name, value in named for leaf in _leaves(value, name)]
     tensors = [v._h for _, v in leaves if isinstance(v, Tensor)]

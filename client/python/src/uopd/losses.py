@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _core
 from .base import Base, arg, handle, maybe, wrap
+from .errors import WrongArgument
 
 if TYPE_CHECKING:
   from .tensor import Tensor
@@ -14,7 +15,7 @@ _REDUCTION = {"none": 0, "mean": 1, "sum": 2}
 
 
 def _code(reduction: str) -> int:
-  if reduction not in _REDUCTION: raise ValueError(f"reduction is one of {', '.join(_REDUCTION)}, not {reduction!r}")
+  if reduction not in _REDUCTION: raise WrongArgument(f"reduction is one of {', '.join(_REDUCTION)}, not {reduction!r}")
   return _REDUCTION[reduction]
 
 

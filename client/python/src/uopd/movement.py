@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _core
 from .base import Base, all_of, arg, sizes, wrap
+from .errors import WrongArgument
 from .variable import Size
 
 if TYPE_CHECKING:
@@ -28,6 +29,13 @@ def length_of(begin: Any, end: Any) -> Any:
   """end - begin. It is a number if only the beginning is symbolic, as in i:i + 2."""
   if isinstance(begin, Size) and getattr(end, "sign", None) == "+" and end.a is begin: return end.b
   return end if isinstance(begin, int) and begin == 0 else end - begin
+
+
+def _axis_of_all(first: Any, dim: int, more: int) -> int:
+  """An axis of the first of several tensors, which may come as a list."""
+  while isinstance(first, (list, tuple)) and first: first = first[0]
+  if isinstance(first, Base) and not first.ndim + more: raise IndexError("tensors without axes are not joined: stack them")
+  return first._axis(dim, more) if isinstance(first, Base) else dim
 
 
 class Movement(Base):
@@ -54,10 +62,10 @@ class Movement(Base):
     >>> Tensor.zeros(2, 3, 4).permute(2, 0, 1).shape
     (4, 2, 3)
     """
-    return wrap(_core.permute(self._h, sizes(order, args)))
+    return wrap(_core.permute(self._h, self._in_range(sizes(order, args))))
   def transpose(self, dim0: int = 1, dim1: int = 0) -> Tensor:
     """Two axes exchanged."""
-    return wrap(_core.transpose(self._h, dim0, dim1))
+    return wrap(_core.transpose(self._h, *self._in_range([dim0, dim1])))
   @property
   def T(self) -> Tensor:
     """The axes 0 and 1 exchanged."""
@@ -74,7 +82,7 @@ class Movement(Base):
     return wrap(_core.rearrange(self._h, formula.replace("…", "..."), list(sizes.items())))
   def flip(self, axis: Any, *args: Any) -> Tensor:
     """The elements along these axes in reverse order."""
-    return wrap(_core.flip(self._h, sizes(axis, args)))
+    return wrap(_core.flip(self._h, self._in_range(sizes(axis, args))))
   def shrink(self, arg: Any) -> Tensor:
     """For each axis (begin, end), or None for all of it. Both may be made of bound variables."""
     ranges = [(0, d) if a is None else tuple(a) for a, d in zip(arg, self.shape, strict=True)]
@@ -95,10 +103,10 @@ class Movement(Base):
     """
     if mode not in _PAD_MODES: raise NotImplementedError(f"no pad mode {mode!r}")
     if all(isinstance(p, int) for p in padding):
-      if len(padding) % 2: raise ValueError("flat padding has two numbers for each axis")
+      if len(padding) % 2: raise WrongArgument("flat padding has two numbers for each axis")
       pairs = [(0, 0)] * (self.ndim - len(padding) // 2) + list(zip(padding[-2::-2], padding[::-2], strict=True))
     else: pairs = [(0, 0) if p is None else p for p in padding]
-    if len(pairs) != self.ndim: raise ValueError(f"padding for {len(pairs)} axes of a tensor with {self.ndim}")
+    if len(pairs) != self.ndim: raise WrongArgument(f"padding for {len(pairs)} axes of a tensor with {self.ndim}")
     return wrap(_core.pad(self._h, [p[0] for p in pairs], [p[1] for p in pairs], _PAD_MODES[mode], float(value)))
   def pad_to(self, shape: Any, *args: Any, value: float = 0) -> Tensor:
     """Elements after each axis, so that the result has this shape; None keeps a size."""
@@ -110,13 +118,13 @@ class Movement(Base):
     return wrap(_core.squeeze(self._h, dim)) if self.ndim and self.shape[dim] == 1 else wrap(self._h)
   def unsqueeze(self, dim: int) -> Tensor:
     """With a new axis of size 1."""
-    return wrap(_core.unsqueeze(self._h, dim))
+    return wrap(_core.unsqueeze(self._h, self._axis(dim, 1)))
   def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """The axes from one to another, both included, as one axis."""
-    return wrap(_core.flatten(self._h, start_dim, end_dim)) if self.ndim else self.reshape(1)
+    return wrap(_core.flatten(self._h, self._axis(start_dim), self._axis(end_dim))) if self.ndim else self.reshape(1)
   def unflatten(self, dim: int, sizes: Any) -> Tensor:
     """One axis as several ones. One size may be -1."""
-    return wrap(_core.unflatten(self._h, dim, list(sizes)))
+    return wrap(_core.unflatten(self._h, self._axis(dim), list(sizes)))
   def split(self, sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Pieces along an axis: of one size, of which the last may be shorter, or of the sizes of a list."""
     dim = self._axis(dim)
@@ -131,19 +139,21 @@ class Movement(Base):
     >>> Tensor([[1], [2]]).cat(Tensor([[3], [4]]), dim=1).tolist()
     [[1, 3], [2, 4]]
     """
-    return wrap(_core.cat(all_of(self, args), dim))
+    return wrap(_core.cat(all_of(self, args), _axis_of_all(self, dim, 0)))
   def stack(self: Any, *args: Any, dim: int = 0) -> Tensor:
     """Tensors of one shape along a new axis."""
-    return wrap(_core.stack(all_of(self, args), dim))
+    return wrap(_core.stack(all_of(self, args), _axis_of_all(self, dim, 1)))
   def repeat(self, repeats: Any, *args: Any) -> Tensor:
-    """The whole tensor several times along each axis, as numpy.tile."""
-    return wrap(_core.tile(self._h, sizes(repeats, args)))
+    """The whole tensor several times along each axis. Counts beyond the axes make new leading ones."""
+    times = sizes(repeats, args)
+    if len(times) < self.ndim: raise WrongArgument(f"{len(times)} counts for a tensor with {self.ndim} axes")
+    return wrap(_core.tile(self._h, times))
   def repeat_interleave(self, repeats: int, dim: int | None = None) -> Tensor:
     """Each element several times. Without an axis the tensor is flattened first."""
-    return wrap(_core.repeat_interleave(self._h, repeats, dim))
+    return wrap(_core.repeat_interleave(self._h, repeats, None if dim is None else self._axis(dim)))
   def roll(self, shifts: Any, dims: Any = None) -> Tensor:
     """Elements moved along axes; what leaves at one end comes in at the other."""
-    return wrap(_core.roll(self._h, sizes(shifts, ()), [] if dims is None else sizes(dims, ())))
+    return wrap(_core.roll(self._h, sizes(shifts, ()), [] if dims is None else [self._axis(d) for d in sizes(dims, ())]))
   def tril(self, diagonal: int = 0) -> Tensor:
     """0 above a diagonal of the last two axes."""
     return wrap(_core.tril(self._h, diagonal))
@@ -155,7 +165,7 @@ class Movement(Base):
     return wrap(_core.diag(self._h))
   def diagonal(self, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """A diagonal of two axes, as a new last axis."""
-    return wrap(_core.diagonal(self._h, offset, dim1, dim2))
+    return wrap(_core.diagonal(self._h, offset, self._axis(dim1), self._axis(dim2)))
   def diag_embed(self, offset: int = 0) -> Tensor:
     """The last axis as diagonals of matrices."""
     return wrap(_core.diag_embed(self._h, offset))
@@ -165,8 +175,8 @@ class Movement(Base):
     >>> Tensor.arange(6).unfold(0, 3, 2).tolist()
     [[0, 1, 2], [2, 3, 4]]
     """
-    return wrap(_core.unfold(self._h, dim, size, step))
+    return wrap(_core.unfold(self._h, self._axis(dim), size, step))
   def meshgrid(self: Any, *args: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     """The coordinates of all points of a grid, one tensor for each vector."""
-    if indexing not in ("ij", "xy"): raise ValueError(f"indexing is 'ij' or 'xy', not {indexing!r}")
+    if indexing not in ("ij", "xy"): raise WrongArgument(f"indexing is 'ij' or 'xy', not {indexing!r}")
     return tuple(wrap(h) for h in _core.meshgrid(all_of(self, args), indexing == "xy"))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from . import _core
 from .base import Base, handle, maybe, wrap
 from .dtype import DTypeLike, dtypes, to_dtype
+from .errors import WrongArgument
 from .runtime import client
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ _INTERPOLATE = {"nearest": 0, "nearest-exact": 1, "linear": 2, "cubic": 3, "area
 def _each(x: Any, n: int) -> list[int]:
   """One number for each of n axes."""
   out = list(x) if isinstance(x, (list, tuple)) else [x] * n
-  if len(out) != n: raise ValueError(f"{x} has not one number for each of {n} axes")
+  if len(out) != n: raise WrongArgument(f"{x} has not one number for each of {n} axes")
   return out
 
 
@@ -72,7 +73,7 @@ class Network(Base):
 
   def _planes(self, n: int) -> tuple[_core.Handle, tuple[int, ...]]:
     """self as (count, channels, spatial...) with n spatial axes, and the sizes of the axes before them."""
-    if self.ndim < n: raise ValueError(f"{n} spatial axes of a tensor of shape {self.shape}")
+    if self.ndim < n: raise WrongArgument(f"{n} spatial axes of a tensor of shape {self.shape}")
     if self.ndim == n + 2: return self._h, self.shape[:2]
     lead, spatial = self.shape[:self.ndim - n], self.shape[self.ndim - n:]
     return _core.reshape(self._h, [1, math.prod(lead), *spatial]), lead
@@ -126,7 +127,7 @@ class Network(Base):
     >>> Tensor([[[1.0, 3.0]]]).interpolate((4,)).tolist()
     [[[1.0, 1.5, 2.5, 3.0]]]
     """
-    if mode not in _INTERPOLATE: raise ValueError(f"mode is one of {', '.join(_INTERPOLATE)}, not {mode!r}")
+    if mode not in _INTERPOLATE: raise WrongArgument(f"mode is one of {', '.join(_INTERPOLATE)}, not {mode!r}")
     h, lead = self._planes(len(size))
     return _unplanes(_core.interpolate(h, list(size), _INTERPOLATE[mode], align_corners), lead)
   def pixel_shuffle(self, upscale_factor: int) -> Tensor:
@@ -145,13 +146,16 @@ class Network(Base):
     h = _core.layernorm(h, None, None, len(axes), eps)
     return wrap(_core.moveaxis(h, last, axes) if moved else h)
   def batchnorm(self, weight: Any, bias: Any, mean: Any, invstd: Any, axis: Any = 1) -> Tensor:
-    """(self - mean) * invstd * weight + bias, where all have one element for each position along the axes."""
+    """(self - mean) * invstd * weight + bias, where all have one element for each position along the axes, or as many axes as self."""
     axes = self._axes(axis)
     shape = [d if i in axes else 1 for i, d in enumerate(self.shape)]
-    t: Any = self - wrap(handle(mean)).reshape(shape)
-    if weight is not None: t = t * wrap(handle(weight)).reshape(shape)
-    t = t * wrap(handle(invstd)).reshape(shape)
-    return t if bias is None else t + wrap(handle(bias)).reshape(shape)
+    def fitted(x: Any) -> Tensor:
+      h = handle(x)
+      return wrap(h if len(h.shape) == self.ndim else _core.reshape(h, shape))
+    t: Any = self - fitted(mean)
+    if weight is not None: t = t * fitted(weight)
+    t = t * fitted(invstd)
+    return t if bias is None else t + fitted(bias)
   def scaled_dot_product_attention(self, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
                                    is_causal: bool = False, enable_gqa: bool = False) -> Tensor:
     """softmax(self @ key.T / sqrt(width) + mask) @ value. A bool mask is true where a query sees a key; with is_causal query i
@@ -164,7 +168,7 @@ class Network(Base):
     """
     p = dropout_p if type(self).training else 0.0  # type: ignore[attr-defined]
     q, k, v, mask = self._h, handle(key), handle(value), maybe(attn_mask)
-    if is_causal and mask is not None: raise ValueError("attn_mask and is_causal exclude each other")
+    if is_causal and mask is not None: raise WrongArgument("attn_mask and is_causal exclude each other")
     flat = self.ndim == 2
     if flat: q, k, v = (_core.unsqueeze(x, 0) for x in (q, k, v))
     rows, columns = q.shape[-2], k.shape[-2]
@@ -174,7 +178,7 @@ class Network(Base):
     return wrap(_core.squeeze(h, 0) if flat else h)
   def dropout(self, p: float = 0.5) -> Tensor:
     """While Tensor.training: zeroes elements with probability p and scales the others by 1 / (1 - p)."""
-    if not 0 <= p <= 1: raise ValueError(f"p is {p}, not within 0 and 1")
+    if not 0 <= p <= 1: raise WrongArgument(f"p is {p}, not within 0 and 1")
     if not type(self).training or p == 0: return wrap(self._h)  # type: ignore[attr-defined]
     return wrap(_core.mul(self._h, 0)) if p == 1 else wrap(_core.dropout(self._h, p))
   def one_hot(self, num_classes: int, dtype: DTypeLike | None = None) -> Tensor:

@@ -63,6 +63,14 @@ def stats() -> dict[str, Any]:
   return client().stats()
 
 
+def counted() -> dict[str, Any]:
+  """What GlobalCounters shows, of the connection of new tensors. Connects to nothing."""
+  if _default is None or _default.closed: return {"client": None, "kernels_run": 0, "run_us": 0.0, "buffer_bytes": 0}
+  s = _default.stats()
+  kernels = sum(s[f"kernels_{where}"] for where in ("compiled", "disk", "cluster", "shared", "memory"))
+  return {"client": _default, "kernels_run": kernels, "run_us": s["run_us"], "buffer_bytes": s["buffer_bytes"]}
+
+
 def set_seed(seed: int) -> None:
   """Begins the random stream of a seed, in the connection of new tensors and in later ones."""
   global _seed
@@ -80,28 +88,89 @@ class Context(ContextDecorator):
   [2, 3]
 
   BEAM, DEBUG, NOOPT, CACHELEVEL, IGNORE_BEAM_CACHE, ALLOW_F16, ALLOW_BF16, ALLOW_TF32, FAST_MATH, REPRODUCIBLE: see docs/client.md.
-  TRAINING is Tensor.training. PROGRESS: 0 or 1, whether long waits are shown (docs/python.md). Also a decorator.
-  A scope is one of the thread that enters it: other threads see nothing of it.
+  TRAINING is Tensor.training. PROGRESS: 0 or 1, whether long waits are shown (docs/python.md). DEFAULT_FLOAT and DEFAULT_INT: those of
+  dtypes. DEV: the device of new tensors. JIT=0: functions under TinyJit are called each time. All other settings of tinygrad are accepted and change nothing. Also a decorator.
+  A scope is one of the thread that enters it: other threads see nothing of it. DEFAULT_FLOAT, DEFAULT_INT, DEV and JIT are those of the process.
   """
-  __slots__ = ("_changes", "_training", "_progress")
+  __slots__ = ("_changes", "_training", "_progress", "_own", "_owned")
 
-  def __init__(self, **changes: int) -> None:
+  def __init__(self, **changes: Any) -> None:
+    from .settings import Changes
     self._training = changes.pop("TRAINING", None)
     self._progress = changes.pop("PROGRESS", None)
+    self._own = Changes(changes)
     self._changes = changes
+    self._owned: list[Any] = []
 
   def __enter__(self) -> None:
-    if self._changes: _settings.push(client().enter(self._changes))
+    own = self._own.enter()
+    try:
+      if self._changes: _settings.push(client().enter(self._changes))
+    except BaseException:
+      self._own.leave(own)
+      raise
+    self._owned.append(own)
     if self._training is not None: scopes.training.push(bool(self._training))
     if self._progress is not None: scopes.progress.push(self._progress)
   def __exit__(self, *args: object) -> None:
     if self._progress is not None: scopes.progress.pop()
     if self._training is not None: scopes.training.pop()
     if self._changes: _settings.pop().end()
+    self._own.leave(self._owned.pop())
+
+
+def is_disk(device: Any) -> bool:
+  """True for a file as a device: disk: and its path."""
+  return isinstance(device, str) and device[:5].upper() == "DISK:"
+
+
+def device_name(device: Any) -> Any:
+  """The name that tensors show for a device, or for each of several ones: "cpu:0" is "CPU"."""
+  if isinstance(device, (list, tuple)): return tuple(device_name(d) for d in device)
+  if is_disk(device): return "DISK:" + device[5:]
+  driver, colon, index = device.partition(":")
+  return driver.upper() + (colon + index if index not in ("", "0") else "")
+
+
+new_device: str | None = None  # of new tensors, in a Context(DEV=...)
+
+
+def set_new_device(device: str | None) -> None:
+  """The device of new tensors; None or "": the default one."""
+  global new_device
+  name = device_name(device) if device else None
+  if name is not None and name not in Device.devices: raise ValueError(f"the daemon has no device {device}: {', '.join(Device.devices)}")
+  new_device = name
+
+
+jit = True  # whether TinyJit records and replays, in a Context(JIT=...)
+
+
+def set_jit(on: Any) -> None:
+  """0: functions under TinyJit are called each time."""
+  global jit
+  jit = bool(on)
+
+
+class DaemonDevice:
+  """One device of the daemon.
+
+  >>> from uopd import Device
+  >>> Device[Device.DEFAULT].synchronize()
+  """
+  def __init__(self, name: str) -> None: self.device = name
+  def synchronize(self) -> None:
+    """Waits until everything that was sent is done, on all devices."""
+    sync()
+  def count(self) -> int:
+    """How many devices of this kind the daemon has."""
+    return sum(d.partition(":")[0] == self.device.partition(":")[0] for d in Device.devices)
+  def __repr__(self) -> str: return f"<device {self.device}>"
 
 
 class _Device:
-  """The devices of the daemon.
+  """The devices of the daemon. The first one of a kind has its name alone: "CPU" and "CPU:0" are the same device.
+  Device[name] is a DaemonDevice.
 
   >>> from uopd import Device
   >>> Device.DEFAULT in Device.devices
@@ -110,17 +179,29 @@ class _Device:
   @property
   def DEFAULT(self) -> str:
     """The device of new tensors."""
-    return client().devices[0]
+    return new_device or str(device_name(client().devices[0]))
   @property
   def devices(self) -> list[str]:
     """All devices."""
-    return client().devices
+    return [device_name(d) for d in client().devices]
   def get_available_devices(self) -> list[str]:
     """The same."""
     return self.devices
   def canonicalize(self, device: str | None) -> str:
-    """The name of a device; of the default one for None."""
-    return self.DEFAULT if device is None else device
+    """The name that tensors show for a device; that of the default one for None.
+
+    >>> Device.canonicalize("cpu:0"), Device.canonicalize("CPU:1")
+    ('CPU', 'CPU:1')
+    """
+    return self.DEFAULT if device is None else str(device_name(device))
+  @property
+  def default(self) -> DaemonDevice:
+    """The device of new tensors."""
+    return self[self.DEFAULT]
+  def __getitem__(self, device: str) -> DaemonDevice:
+    name = self.canonicalize(device)
+    if name not in self.devices: raise KeyError(f"the daemon has no device {device}: {', '.join(self.devices)}")
+    return DaemonDevice(name)
 
 
 Device = _Device()

@@ -5,10 +5,11 @@ Names and signatures are those of tinygrad's public interface; docs/python.md sa
 """
 from __future__ import annotations
 
+import pathlib
 from contextlib import ContextDecorator
 from typing import Any
 
-from . import _core, scopes
+from . import _core, runtime, scopes
 from .activations import Activations
 from .base import Base, arg, set_tensor_class, wrap
 from .contents import Contents
@@ -16,6 +17,7 @@ from .convert import handle_of
 from .creation import Creation, placed
 from .dtype import DTypeLike, to_dtype
 from .elementwise import Elementwise
+from .errors import WrongArgument
 from .functions import Functions
 from .indexing import Indexing
 from .linalg import Linalg
@@ -44,15 +46,21 @@ class Tensor(Creation, Elementwise, Functions, Activations, Movement, Indexing, 
   >>> x.grad.tolist()
   [[2.0, 4.0], [6.0, 8.0]]
 
-  data: a number, nested lists, bytes, a NumPy array, a path, or anything with __dlpack__, __array__ or the buffer protocol.
+  data: a number, nested lists, bytes, a NumPy array, a path, or anything with __dlpack__, __array__ or the buffer protocol. Of a path: the
+  bytes of the file, which are read when they are used.
   dtype: None takes that of the data; Python's floats are float32, integers int32.
-  device: as in Device.devices; None: the default. requires_grad: see backward().
+  device: as in Device.devices, or disk:PATH; None: the default. requires_grad: see backward().
   """
   __slots__ = ()
 
   def __init__(self, data: Any = None, device: str | tuple[str, ...] | None = None, dtype: DTypeLike | None = None,
                requires_grad: bool | None = None) -> None:
     kind = to_dtype(dtype) if dtype is not None else None
+    if isinstance(data, pathlib.PurePath):
+      from .disk import become_file
+      become_file(self, data, kind, device)
+      if requires_grad is not None: self._h.requires_grad = requires_grad
+      return
     if isinstance(data, Base): self._h = data._h if kind is None else _core.cast(data._h, kind.core)
     else: self._h = handle_of(data, kind)
     placed(self, device, requires_grad)
@@ -64,7 +72,7 @@ class Tensor(Creation, Elementwise, Functions, Activations, Movement, Indexing, 
 
   # New values.
   def assign(self, x: Any) -> Tensor:
-    """Gives the tensor another value of its shape and dtype. Tensors that were made from it keep the old one."""
+    """Gives the tensor another value of its dtype, whose shape broadcasts to its own. Tensors that were made from it keep the old one."""
     _core.assign(self._h, arg(x) if isinstance(x, (Base, int, float)) else handle_of(x, self.dtype))
     return self
   def replace(self, x: Tensor) -> Tensor:
@@ -73,7 +81,7 @@ class Tensor(Creation, Elementwise, Functions, Activations, Movement, Indexing, 
     return self
   def clone(self, device: Any = None) -> Tensor:
     """A copy with memory of its own."""
-    return placed(wrap(_core.contiguous(self._h)), device)
+    return self._still(placed(wrap(_core.contiguous(self._h)), device))
   def __copy__(self) -> Tensor: return wrap(self._h)
   def __iadd__(self, x: Any) -> Tensor: return self.assign(self.add(x))
   def __isub__(self, x: Any) -> Tensor: return self.assign(self.sub(x))
@@ -137,7 +145,8 @@ class Tensor(Creation, Elementwise, Functions, Activations, Movement, Indexing, 
     return [wrap(h) for h in _core.gradient(self._loss(gradient), [t._h for t in targets])]
   def _loss(self, gradient: Tensor | None) -> _core.Handle:
     if gradient is None: return self._h
-    if gradient.shape != self.shape: raise ValueError(f"a gradient of shape {gradient.shape} for a tensor of shape {self.shape}")
+    if gradient.shape != self.shape and gradient.numel() == self.numel() == 1: gradient = gradient.reshape(self.shape)
+    if gradient.shape != self.shape: raise WrongArgument(f"a gradient of shape {gradient.shape} for a tensor of shape {self.shape}")
     return (self * gradient.detach()).sum()._h
 
   class train(ContextDecorator):
@@ -150,17 +159,32 @@ class Tensor(Creation, Elementwise, Functions, Activations, Movement, Indexing, 
   # Devices.
   def to(self, device: Any) -> Tensor:
     """The value on another device; in pieces for several ones. None: as it is."""
-    return placed(wrap(self._h), device)
+    if runtime.is_disk(device):
+      from .disk import new_file
+      return new_file(device, self.shape, self.dtype).assign(self)
+    return self._still(placed(wrap(self._h), device))
   def to_(self, device: Any) -> Tensor:
     """Moves this object to another device."""
-    return placed(self, device)
+    wish, gradient = self._h.requires_grad, self.grad
+    moved = self._wishing(placed(self, device), wish)
+    if gradient is not None and self._h.grad is None: self.grad = gradient.shard_like(self)
+    return moved
   def shard(self, devices: tuple[str, ...], axis: int | None = None) -> Tensor:
     """In pieces along an axis, one on each device; without an axis the whole value on each."""
-    if axis is None: return wrap(_core.replicate(self._h, list(devices)))
-    return wrap(_core.shard(self._h, list(devices), self._axis(axis)))
+    if axis is None: return self._still(wrap(_core.replicate(self._h, list(devices))))
+    return self._still(wrap(_core.shard(self._h, list(devices), self._axis(axis))))
   def shard_(self, devices: tuple[str, ...], axis: int | None = None) -> Tensor:
     """Makes this object stand for shard(...)."""
-    return self.replace(self.shard(devices, axis))
+    wish = self._h.requires_grad
+    return self._wishing(self.replace(self.shard(devices, axis)), wish)
+  def _still(self, t: Tensor) -> Tensor:
+    """What was no parameter is none elsewhere."""
+    return self._wishing(t, False) if self._h.requires_grad is False else t
+  @staticmethod
+  def _wishing(t: Tensor, wish: bool | None) -> Tensor:
+    """The tensor with the requires_grad that its object had."""
+    if wish is not None and t._h.requires_grad is not wish: t._h.requires_grad = wish
+    return t
   def shard_like(self, y: Tensor) -> Tensor:
     """On the devices of y, in pieces like its pieces."""
     return wrap(_core.to_layout_of(self._h, y._h))

@@ -17,6 +17,10 @@ class Size:
   __slots__ = ()
   val: int | None
 
+  @staticmethod
+  def variable(name: str, min_val: int, max_val: int) -> Variable:
+    """A Variable."""
+    return Variable(name, min_val, max_val)
   def handle(self) -> _core.Handle:
     """The scalar int64 tensor of the size, in the client library."""
     raise NotImplementedError
@@ -107,3 +111,6 @@ class Variable(Size):
 
   def __repr__(self) -> str:
     return f"Variable({self.name!r}, {self.min}, {self.max})" + (f".bind({self.val})" if self.val is not None else "")
+
+
+UOp = Size  # tinygrad's name for what sizes are made of

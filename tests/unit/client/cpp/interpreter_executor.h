@@ -103,8 +103,10 @@ class InterpreterExecutor : public SyncExecutor {
   }
 
   void ForgetGraphs() { graphs_.clear(); }
+  std::string_view default_device() const override { return default_name; }
 
   bool check_schedule = false;
+  std::string default_name;
   std::map<uint64_t, std::string> buffers;
   std::vector<v1::ExecuteRequest> requests;
   absl::Status fail_with;

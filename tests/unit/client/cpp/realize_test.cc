@@ -207,6 +207,48 @@ TEST_F(RealizeTest, ALossThatIsReadAfterTheStepIsComputedWithIt) {
   }
 }
 
+TEST_F(RealizeTest, AssignBroadcasts) {
+  for (const bool stored : {true, false}) {
+    for (const Tensor& value : {In({3}, {1, 2, 3}), In({1, 3}, {1, 2, 3})}) {
+      Tensor w = Ramp({2, 3});
+      if (stored) {
+        ASSERT_TRUE(w.Realize().ok());
+      }
+      w.Assign(value);
+      EXPECT_THAT(Out(w), ElementsAre(1, 2, 3, 1, 2, 3));
+    }
+    Tensor column = Ramp({2, 3});
+    column.Assign(In({2, 1}, {4, 5}));
+    EXPECT_THAT(Out(column), ElementsAre(4, 4, 4, 5, 5, 5));
+    column.Assign(In({}, {7}));
+    EXPECT_THAT(Out(column), ElementsAre(7, 7, 7, 7, 7, 7));
+  }
+  for (const Dims& wrong : {Dims{2}, Dims{1, 2, 3}, Dims{3, 1}}) {
+    Tensor w = Ramp({2, 3});
+    w.Assign(Ramp(wrong));
+    EXPECT_FALSE(w.status().ok());
+  }
+}
+
+TEST_F(RealizeTest, KnowsWhatIsAtHand) {
+  const Tensor x = In({2}, {1, 2});
+  EXPECT_TRUE(x.at_hand());  // nothing was sent yet
+  const Tensor y = x + 1.0;
+  EXPECT_FALSE(y.at_hand());
+  EXPECT_THAT(Out(y), ElementsAre(2, 3));
+  EXPECT_TRUE(y.at_hand());  // the answer had it
+  const size_t sent = daemon_->requests.size();
+  EXPECT_THAT(Out(y), ElementsAre(2, 3));
+  EXPECT_EQ(daemon_->requests.size(), sent);
+  EXPECT_FALSE(client_.Empty({2}).at_hand());
+  EXPECT_FALSE(Tensor().at_hand());
+  Tensor w = In({2}, {1, 2});
+  ASSERT_TRUE(w.Realize().ok());
+  w.Assign(w + 1.0);
+  EXPECT_FALSE(w.at_hand());
+  EXPECT_EQ(client_.buffer_bytes() % 8, 0u);
+}
+
 TEST_F(RealizeTest, SwapByAssign) {
   Tensor a = Ramp({2}), b = Ramp({2}, 1, 5);
   ASSERT_TRUE((a + b).Realize().ok());

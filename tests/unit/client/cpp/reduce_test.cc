@@ -2,6 +2,8 @@
 #include <cmath>
 
 #include "tests/unit/client/cpp/fixture.h"
+#include "uopd/movement.h"
+#include "uopd/reductions.h"
 
 namespace uopd::client {
 namespace {
@@ -47,6 +49,38 @@ TEST_F(ReduceTest, NothingReducesToTheIdentity) {
   EXPECT_THAT(Out(Ramp({0, 2}).Prod({0})), ElementsAre(1, 1));
   EXPECT_THAT(Out(Ramp({0}).Max()), ElementsAre(-INFINITY));
   EXPECT_THAT(Out(Ramp({2, 0}).Sum({0})), IsEmpty());
+}
+
+TEST_F(ReduceTest, ATensorWithoutAxesHasOneElementAlongThem) {
+  const Tensor x = In({}, {3});
+  for (const int64_t a : {0, -1}) {
+    for (const Tensor& y :
+         {x.Sum({a}), x.Mean({a}, true), x.Max({a}), x.Min({a}), x.Prod({a}), x.CumSum(a),
+          x.Sort(a).first, x.TopK(1, a).first, x.Flip({a}), fn::CumProd(x, a),
+          fn::CumMax(x, a).first, fn::CumMin(x, a).first, fn::LogSumExp(x, {a}),
+          fn::LogCumSumExp(x, a), fn::Quantile(x, 0.3, a, true), fn::Roll(x, {1}, {a})}) {
+      ASSERT_TRUE(y.status().ok()) << y.status();
+      EXPECT_EQ(y.rank(), 0);
+      EXPECT_THAT(Out(y), ElementsAre(3));
+    }
+    for (const Tensor& y : {x.Argmax(a), x.Argmin(a, true), x.Sort(a, true).second,
+                            x.Var({a}, false, 0), x.LogSoftmax(a), x.Softmax(a) - 1.0}) {
+      EXPECT_EQ(y.rank(), 0);
+      EXPECT_THAT(Out(y), ElementsAre(0));
+    }
+  }
+  EXPECT_THAT(Out(fn::RepeatInterleave(x, 2, 0)), ElementsAre(3, 3));
+  for (const int64_t a : {1, -2}) {
+    EXPECT_FALSE(x.Sum({a}).status().ok());
+    EXPECT_FALSE(x.Argmax(a).status().ok());
+    EXPECT_FALSE(x.CumSum(a).status().ok());
+    EXPECT_FALSE(fn::CumProd(x, a).status().ok());
+    EXPECT_FALSE(x.Flip({a}).status().ok());
+  }
+  EXPECT_FALSE(x.Sum({0, -1}).status().ok());
+  EXPECT_FALSE(x.TopK(2, 0).first.status().ok());
+  EXPECT_FALSE(fn::CumProd(Tensor(), 0).status().ok());
+  EXPECT_FALSE(fn::CumMax(x.Reshape({2}), 0).first.status().ok());
 }
 
 TEST_F(ReduceTest, ArgmaxTakesTheFirst) {

@@ -6,6 +6,7 @@
 
 #include "core/ir/verify/spec.h"
 #include "tests/unit/client/cpp/fixture.h"
+#include "uopd/movement.h"
 #include "uopd/optim.h"
 
 namespace uopd::client {
@@ -222,6 +223,48 @@ TEST_F(Sharding, DataParallelTrainingHasTheSameLosses) {
       // Every step has the graph of the first.
       EXPECT_LE(client_.stats().graphs_sent - sent, 8u);
     }
+  }
+}
+
+TEST_F(Sharding, ShortNamesAreNames) {
+  const Tensor x = Ramp({4});
+  EXPECT_EQ(x.To("cpu").device(), "CPU:0");
+  EXPECT_EQ(x.To("cpu:1").device(), "CPU:1");
+  EXPECT_THAT(x.Shard({"CPU", "cpu:1"}, 0).devices(), ElementsAreArray(kTwo));
+  EXPECT_THAT(x.Replicate({"CPU", "CPU:1"}).devices(), ElementsAreArray(kTwo));
+  EXPECT_THAT(Out(x.To("CPU") + x.To("CPU:0")), ElementsAre(0, 2, 4, 6));
+  Client other(daemon_, ClientOptions{.device = "cpu:1"});
+  EXPECT_EQ(other.Zeros({2}).device(), "CPU:1");
+  daemon_->default_name = "CPU:0";
+  EXPECT_EQ(x.To("CPU").state(), x.state());  // it is there
+}
+
+TEST_F(Sharding, WhatIsLikeATensorIsInItsPieces) {
+  for (const Tensor& x :
+       {Ramp({5, 2}).Shard(kTwo, 0), Ramp({5, 2}).Replicate(kTwo), Ramp({5, 2}).Shard(kTwo, 1)}) {
+    const Tensor y = fn::FullLike(x, 3, Dtype::I32);
+    EXPECT_THAT(y.devices(), ElementsAreArray(kTwo));
+    EXPECT_EQ(y.shard_axis(), x.shard_axis());
+    EXPECT_EQ(y.shard_sizes(), x.shard_sizes());
+    EXPECT_THAT(Out(y), ElementsAreArray(std::vector<double>(10, 3)));
+  }
+}
+
+TEST_F(Sharding, GradientsComeBack) {
+  daemon_->default_name = "CPU:0";
+  for (const int way : {0, 1, 2, 3}) {
+    Tensor x = Ramp({4}, 1, 1);
+    ASSERT_TRUE(x.Realize().ok());
+    const Tensor there = way == 0   ? x.To("CPU:1")
+                         : way == 1 ? x.Replicate(kTwo)
+                         : way == 2 ? x.Shard(kTwo, 0)
+                                    : (client_.Ones({4}) * x).To("CPU:1");
+    ASSERT_TRUE((there * there).Sum().Backward().ok());
+    const Tensor grad = x.grad();
+    EXPECT_THAT(Out(grad), ElementsAre(2, 4, 6, 8));
+    EXPECT_THAT(grad.devices().size(), 1u);
+    x.Assign(x - grad);  // in one place
+    EXPECT_THAT(Out(x), ElementsAre(-1, -2, -3, -4));
   }
 }
 

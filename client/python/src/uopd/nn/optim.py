@@ -27,8 +27,9 @@ class Optimizer:
   _native: Any
   def __init__(self, params: list[Tensor], lr: float, device: Any = None) -> None:
     if lr < 0: raise ValueError(f"the learning rate is {lr}")
-    self.params = _unique([p for p in params if p.is_param])
-    self.buffers = _unique([p for p in params if not p.is_param])
+    # Integers, such as counters, have no gradients: they are no parameters.
+    self.params = _unique([p for p in params if p.is_param and p.is_floating_point()])
+    self.buffers = _unique([p for p in params if not (p.is_param and p.is_floating_point())])
     if not self.params: raise ValueError("an optimiser needs parameters")
     self.device = self.params[0].device
     if device is not None and device != self.device: raise NotImplementedError("the state of an optimiser is where its parameters are")

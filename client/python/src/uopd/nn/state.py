@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import pathlib
 import types
 from typing import Any, Iterable
 
 from .. import _core
 from ..base import wrap
-from ..dtype import dtypes
+from ..dtype import BY_CORE, dtypes
 from ..runtime import client
+from ..llm.gguf import gguf_load as gguf_load
 from ..tensor import Tensor
+from ..archives import TensorIO as TensorIO, tar_extract as tar_extract, zip_extract as zip_extract
 
 
 def get_state_dict(obj: Any, prefix: str = "", tensor_type: type = Tensor) -> dict[str, Tensor]:
@@ -92,8 +95,8 @@ def _contents(t: Tensor) -> bytes:
   return contents
 
 
-def safe_load_metadata(fn: Tensor | str | os.PathLike[str]) -> tuple[Any, int, dict[str, Any]]:
-  """Of a safetensors file, or of a uint8 tensor with its contents: `fn` itself, where the data begin, and the header as a dict."""
+def safe_load_metadata(fn: Tensor | str | os.PathLike[str]) -> tuple[Tensor, int, dict[str, Any]]:
+  """Of a safetensors file, or of a uint8 tensor with its contents: the tensor of the file, where the data begin, and the header as a dict."""
   if isinstance(fn, Tensor):
     contents = _contents(fn)
     _core.safetensors_parse(contents, len(contents))
@@ -101,11 +104,11 @@ def safe_load_metadata(fn: Tensor | str | os.PathLike[str]) -> tuple[Any, int, d
   else:
     end = _open(fn).data_start
     with open(fn, "rb") as f: start = f.read(end)
-  return fn, len(start), json.loads(start[8:])
+  return fn if isinstance(fn, Tensor) else Tensor(pathlib.Path(fn)), len(start), json.loads(start[8:])
 
 
 def safe_load(fn: Tensor | str | os.PathLike[str]) -> dict[str, Tensor]:
-  """The tensors of a safetensors file, or of a uint8 tensor with its contents. They are sent to the daemon one by one, so a file
+  """The tensors of a safetensors file, or of a uint8 tensor with its contents. Of a path they are read when they are used, each by itself, so a file
   may be larger than this machine's memory. A file that breaks a rule of the format is an error that names the tensor.
 
   >>> import os, tempfile
@@ -114,6 +117,8 @@ def safe_load(fn: Tensor | str | os.PathLike[str]) -> dict[str, Tensor]:
   >>> safe_load(path)["w"].tolist(), safe_load_metadata(path)[2]["__metadata__"]
   ([1.0, 2.0], {'step': '7'})
   """
+  from ..disk import DiskTensor
+  if isinstance(fn, DiskTensor) and fn.is_whole_file: return safe_load(fn.path)
   if isinstance(fn, Tensor):
     contents = _contents(fn)
     entries, _ = _core.safetensors_parse(contents, len(contents))
@@ -124,9 +129,9 @@ def safe_load(fn: Tensor | str | os.PathLike[str]) -> dict[str, Tensor]:
       out[name] = t != 0 if byte else t
     return out
   file = _open(fn)
-  tensors = {entry[0]: wrap(file.load(client(), i)) for i, entry in enumerate(file.entries)}
-  file.finish()
-  return tensors
+  whole, start = Tensor(pathlib.Path(fn)), file.data_start
+  return {name: whole[start + begin:start + end].bitcast(BY_CORE[dtype]).reshape(tuple(shape)) if begin < end
+          else Tensor.empty(*shape, dtype=BY_CORE[dtype]) for name, dtype, shape, begin, end in file.entries}
 
 
 def safe_save(tensors: dict[str, Tensor], fn: str | os.PathLike[str], metadata: dict[str, str] | None = None) -> None:
@@ -138,7 +143,18 @@ def safe_save(tensors: dict[str, Tensor], fn: str | os.PathLike[str], metadata: 
   if all_tensors: all_tensors[0].realize(*all_tensors[1:])
   writer = _core.safetensors_create(os.fspath(fn), [(name, t.dtype.core, list(t.shape)) for name, t in tensors.items()], pairs)
   for i in writer.order:
-    contents = bytearray(all_tensors[i].nbytes())
-    _core.read_into(all_tensors[i]._h, contents)
-    writer.write(contents)
+    writer.write(all_tensors[i]._bytes())
   writer.commit()
+
+
+def torch_load(fn: Tensor | str | os.PathLike[str]) -> Any:
+  """What torch.save wrote: a state, or any tensors, numbers, texts, and lists, tuples and dicts of these. Nothing of the file is run: a file with
+  another class in it is a ValueError that names the class. Of a path, tensors are read when they are used.
+
+  The formats are the zip files of torch 1.6 and later, and the two before.
+  """
+  from ..torch_files import load  # only now: what it imports takes milliseconds
+  return load(fn)
+
+
+for _f in (TensorIO, tar_extract, zip_extract): _f.__module__ = __name__  # their public place

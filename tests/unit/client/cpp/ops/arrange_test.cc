@@ -58,8 +58,10 @@ TEST_F(ArrangeTest, PadsInAllModes) {
        {PadMode::kConstant, PadMode::kReflect, PadMode::kReplicate, PadMode::kCircular}) {
     for (const auto& [before, after] :
          {std::pair<int64_t, int64_t>{0, 0}, {1, 2}, {4, 4}, {-1, 2}, {2, -2}, {-2, -2}}) {
-      const int64_t cut = std::max<int64_t>(0, -before),
-                    left = n - cut - std::max<int64_t>(0, -after);
+      const int64_t cut = std::max<int64_t>(0, -before);
+      // What is mirrored or repeated is the whole axis; its first element is `cut` before the result's.
+      const bool whole = mode == PadMode::kReflect || mode == PadMode::kReplicate;
+      const int64_t left = whole ? n : n - cut - std::max<int64_t>(0, -after);
       if (mode == PadMode::kReflect && std::max(before, after) >= left) continue;
       if (mode == PadMode::kCircular && std::max(before, after) > left) continue;
       const Tensor x = Ramp({2, n}, 1, 1);
@@ -67,14 +69,14 @@ TEST_F(ArrangeTest, PadsInAllModes) {
       ExpectMoved(
           fn::Pad(x, {0, before}, {0, after}, mode, 9), x, {2, to},
           [&](const Index& i) {
-            int64_t p = i[1] - start;
+            int64_t p = i[1] - start + (whole ? cut : 0);
             if (p < 0 || p >= left) {
               if (mode == PadMode::kConstant) return int64_t{-1};
               if (mode == PadMode::kReflect) p = p < 0 ? -p : 2 * (left - 1) - p;
               if (mode == PadMode::kReplicate) p = p < 0 ? 0 : left - 1;
               if (mode == PadMode::kCircular) p = ((p % left) + left) % left;
             }
-            return i[0] * n + cut + p;
+            return i[0] * n + (whole ? 0 : cut) + p;
           },
           9);
       CheckGradient({Input({n})}, [&](const std::vector<Tensor>& t) {
@@ -90,6 +92,8 @@ TEST_F(ArrangeTest, PadsInAllModes) {
   EXPECT_FALSE(fn::Pad(Ramp({0}), {1}, {0}, PadMode::kReplicate).status().ok());
   EXPECT_FALSE(fn::Pad(Ramp({2}), {-2}, {-1}).status().ok());
   EXPECT_FALSE(fn::Pad(Ramp({2}), {1, 1}, {1, 1}).status().ok());
+  EXPECT_THAT(Out(fn::Pad(Ramp({3}), {2}, {-4}, PadMode::kReflect)), ElementsAre(2));
+  EXPECT_FALSE(fn::Pad(Ramp({3}), {2}, {-6}, PadMode::kReflect).status().ok());
   EXPECT_EQ(fn::Pad(Ramp({0}), {1}, {2}, PadMode::kConstant, 3).dims(), (Dims{3}));
 }
 

@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: MIT
+"""Where programs of tinygrad import Device from."""
+from .runtime import Device as Device

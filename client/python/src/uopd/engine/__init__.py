@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Where programs of tinygrad import TinyJit from: engine.jit."""

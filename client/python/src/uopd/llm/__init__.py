@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: MIT
+"""Files of language models."""
+from . import gguf as gguf

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: MIT
+"""Names of devices, and tensors on several of them: what is made like them, gradients through moves, parameters that move."""
+import numpy as np
+import pytest
+import uopd
+from a_daemon import ADaemon
+from uopd import Context, Device, Tensor, dtypes, nn, runtime
+
+
+@pytest.fixture(scope="module", autouse=True)
+def two_devices():
+  before = runtime._default
+  with ADaemon("--device-list=CPU:0,CPU:1") as d:
+    connection = uopd.connect(d.address)
+    yield
+    connection.close()
+  runtime._default = before
+
+
+TWO = ("CPU", "CPU:1")
+
+
+def test_names():
+  assert Device.DEFAULT == "CPU" and Device.devices == ["CPU", "CPU:1"] and Device["cpu:1"].device == "CPU:1" and Device["CPU:0"].device == "CPU"
+  assert Device.canonicalize("cpu") == Device.canonicalize("CPU:0") == "CPU" and Device.canonicalize("cpu:1") == f"{Device.DEFAULT}:1" == "CPU:1"
+  assert (Tensor([1.0, 2.0], device="CPU") + Tensor([1.0, 1.0]) + Tensor([1.0, 1.0], device="cpu:0")).tolist() == [3, 4]
+  assert Tensor([1.0], device="cpu:1").device == "CPU:1" and Tensor([1.0]).to("CPU:1").to("cpu").device == "CPU"
+  x = Tensor.arange(4).shard(("CPU:0", "cpu:1"), 0)
+  assert x.device == TWO and (x + Tensor.arange(4).shard(TWO, 0)).tolist() == [0, 2, 4, 6]
+  Device["CPU"].synchronize()
+  assert Device.default.device == "CPU" and Device["CPU"].count() == 2
+  with pytest.raises(KeyError, match="no device"): Device["CUDA"]
+  with pytest.raises(AttributeError): Device.DEFAULT = "CPU"
+
+
+def test_default_device_of_a_scope():
+  with Context(DEV="CPU:1"):
+    assert Device.DEFAULT == "CPU:1" and Tensor([1.0]).device == "CPU:1" and Tensor.zeros(2).device == "CPU:1" and Tensor.rand(2).device == "CPU:1"
+    assert (Tensor([1.0, 2.0]) + 1).tolist() == [2, 3]
+  assert Device.DEFAULT == "CPU" and Tensor([1.0]).device == "CPU"
+  with pytest.raises(ValueError, match="no device"):
+    with Context(DEV="CUDA"): pass
+  assert Device.DEFAULT == "CPU"
+
+
+@pytest.mark.parametrize("place", [lambda t: t.to("CPU:1"), lambda t: t.shard(TWO), lambda t: t.shard(TWO, 0), lambda t: t.shard(TWO, 0).to("CPU:1"),
+                                   lambda t: (t * 1).to("CPU:1"), lambda t: t.to("CPU:1").to("CPU") * Tensor(1.0)],
+                         ids=["to", "replicated", "sharded", "sharded and gathered", "computed", "there and back"])
+@pytest.mark.parametrize("realized", [True, False])
+def test_gradients_through_moves(place, realized):
+  v = [1.0, 2.0, -3.0, 4.0]
+  for leaf in (None, True):
+    x = Tensor(v, requires_grad=leaf)
+    if realized: x.realize()
+    (place(x).square() * 3).sum().backward()
+    assert x.grad.tolist() == [6 * a for a in v]
+    x.assign(x - x.grad).realize()  # they are in one place
+    assert x.tolist() == [-5 * a for a in v] and x.device == "CPU"
+    x.grad = None
+    (place(x).sum() + (x * 2).sum()).backward()
+    assert x.grad.tolist() == [3] * 4
+
+
+def test_gradient_of_a_leaf_elsewhere():
+  x = Tensor([1.0, 2.0], device="CPU:1").realize()
+  (x.to("CPU") * Tensor([3.0, 4.0])).sum().backward()
+  assert x.grad.tolist() == [3, 4]
+  assert x.assign(x - x.grad).device == "CPU:1" and x.tolist() == [-2, -2]
+  g, = (x.to("CPU") ** 2).sum().gradient(x)
+  assert g.tolist() == [-4, -4]
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_what_is_like_a_tensor_in_pieces(axis):
+  x = Tensor.arange(8).reshape(4, 2).float().shard(TWO, axis).realize()
+  for y, want in ((x.zeros_like(), 0), (x.ones_like(dtype="int32"), 1), (x.full_like(2**53 + 1, dtype="int64"), 2**53 + 1), (x.const_like(2.5), 2.5)):
+    assert y.device == TWO and y._h.shard_axis == x._h.shard_axis and y.shape == x.shape and (y.numpy() == want).all()
+    assert y.realize().device == TWO
+  for y in (x.rand_like(), x.randn_like(dtype=dtypes.float64), x.empty_like()):
+    assert y.device == TWO and y._h.shard_axis == x._h.shard_axis and y.shape == x.shape
+  assert 0 <= x.rand_like().numpy().min() and len(np.unique(x.rand_like().numpy())) == 8
+  for f in (x.zeros_like, x.rand_like, x.randn_like, x.empty_like):
+    with pytest.raises(RuntimeError, match="pieces"): f(device="CPU")
+  assert (Tensor.full((4, 2), 3).shard(TWO, axis) + x.int()).tolist() == (np.arange(8).reshape(4, 2) + 3).tolist()
+  assert Tensor(2.0).shard(TWO).tolist() == 2.0 and Tensor.const(7).shard(TWO).item() == 7
+  assert x.zeros_like().assign(x).tolist() == x.tolist()
+
+
+def test_what_is_no_parameter_stays_none():
+  norm = nn.BatchNorm(4)
+  for t in nn.state.get_parameters(norm): t.shard_(TWO)
+  assert not norm.num_batches_tracked.is_param and norm.weight.is_param and norm.num_batches_tracked.device == TWO
+  step = nn.optim.Adam([t for t in nn.state.get_parameters(norm)], lr=0.1)
+  assert step.params == [norm.weight, norm.bias] and len(step.buffers) == 3
+  with Tensor.train():
+    for _ in range(2):
+      norm(Tensor.arange(32).reshape(8, 4).float().shard(TWO, 0)).square().mean().backward()
+      step.step()
+  assert norm.num_batches_tracked.item() == 2
+  w = Tensor([1.0], requires_grad=True).to_("CPU:1")
+  (w * 3).backward()
+  assert w.requires_grad and w.grad.tolist() == [3] and Tensor([1.0]).is_param_(False).to("CPU:1").is_param is False
