@@ -67,3 +67,106 @@ def test_misuse_is_an_error():
   @TinyJit
   def number(x): return x.shape[0]
   with pytest.raises(TypeError, match="returns tensors"): number(Tensor([1.0]))
+
+
+def test_arguments_that_replays_do_not_see_are_errors():
+  scale = TinyJit(lambda x, n: (x * n).realize())
+  assert [scale(Tensor([3]), 2).item() for _ in range(4)] == [6] * 4
+  with pytest.raises(ValueError, match="argument 1 is 3"): scale(Tensor([3]), 3)
+  with pytest.raises(ValueError, match="argument 1 is 2.0"): scale(Tensor([3]), 2.0)
+  assert scale(Tensor([4]), 2).item() == 8
+  array = TinyJit(lambda a: (Tensor(a) + 1).realize())
+  array(np.array([1]))
+  with pytest.raises(TypeError, match="argument 0 is an array"): array(np.array([2]))
+
+  class Box:
+    def __init__(self, v): self.x = Tensor(v).realize()
+  boxed = TinyJit(lambda b: (b.x * 2).realize())
+  box = Box([1.0])
+  assert [boxed(box).item() for _ in range(3)] == [2, 2, 2]
+  box.x.assign(Tensor([5.0]))
+  assert boxed(box).item() == 10
+  box.x = Tensor([7.0]).realize()
+  with pytest.raises(ValueError, match="0.x is another tensor"): boxed(box)
+  with pytest.raises(ValueError, match="argument 0 is"): boxed(Box([1.0]))
+
+
+def test_tensors_within_containers_are_arguments():
+  nested = TinyJit(lambda ts: (ts[0]["x"] + ts[1][0][0]).realize())
+  assert [nested([{"x": Tensor([i])}, ((Tensor([10 * i]),),)]).item() for i in range(5)] == [0, 11, 22, 33, 44]
+
+
+def test_methods_of_several_objects_have_their_own_recordings():
+  class Model:
+    def __init__(self, scale): self.scale = Tensor([float(scale)]).realize()
+    @TinyJit
+    def __call__(self, x): return (x * self.scale).realize()
+  a, b = Model(10), Model(20)
+  for i in range(4): assert (a(Tensor([1.0 * i])).item(), b(Tensor([1.0 * i])).item()) == (10 * i, 20 * i)
+  del a
+  assert len(Model.__dict__["__call__"]._of) == 1
+
+
+def test_state_and_arguments_that_are_assigned():
+  add = TinyJit(lambda x: x.assign(x + 1).realize())
+  for first in (lambda: Tensor([0]), lambda: Tensor([0]).realize(), lambda: Tensor.zeros(1, dtype="int32").contiguous().realize()):
+    add.reset()
+    x, y = first(), Tensor([10])
+    for _ in range(5): assert add(x) is x
+    assert x.tolist() == [5]
+    for _ in range(3): add(y)
+    assert y.tolist() == [13] and x.tolist() == [5]
+
+  state = Tensor.zeros(2).contiguous().realize()
+
+  @TinyJit
+  def step(x):
+    state.assign(state + x)
+    return (state * 2).realize()
+  for i in range(1, 6):
+    assert step(Tensor([1.0, 2.0]).realize()).tolist() == [2 * i, 4 * i] and state.tolist() == [i, 2 * i]
+
+
+def test_a_cache_that_is_written_through_a_view():
+  cache = Tensor.zeros(2, 8).contiguous().realize()
+
+  @TinyJit
+  def step(x, at):
+    cache[:, at:at + 1].assign(x).realize()
+    return cache[:, :at + 1].sum(1).realize()
+  expected = np.zeros((2, 8), np.float32)
+  for i in range(8):
+    x = np.array([[i + 1], [10 * i]], np.float32)
+    expected[:, i:i + 1] = x
+    assert step(Tensor(x), Variable("at", 0, 7).bind(i)).tolist() == expected.sum(1).tolist()
+    np.testing.assert_array_equal(cache.numpy(), expected)
+
+
+def test_one_draw_is_one_value():
+  @TinyJit
+  def f():
+    r = Tensor.randn(2)
+    return (r + 1).realize(), (r + 2).realize()
+  seen = set()
+  for _ in range(5):
+    a, b = (t.numpy() for t in f())
+    np.testing.assert_allclose(b - a, 1, atol=1e-5)
+    seen.add(float(a[0]))
+  assert len(seen) == 5
+
+
+def test_one_tensor_as_two_arguments():
+  f = TinyJit(lambda x, y: x + 2 * y)
+  for i in range(3): f(Tensor([1.0]), Tensor([2.0]))
+  x = Tensor(np.array([5.0], np.float32))
+  assert f(x, x).item() == 15 and f(x, x).item() == 15
+  both = TinyJit(lambda x, y: (x.assign(x + 1).realize(), (y * 2).realize()))
+  for i in range(3): both(Tensor([1.0]), Tensor([2.0]))
+  x = Tensor([5.0]).realize()
+  assert both(x, x)[1].item() == 10
+
+
+def test_pickle_and_keywords():
+  import pickle
+  jit = pickle.loads(pickle.dumps(TinyJit(np.negative, prune=True)))
+  assert jit.fxn is np.negative and jit.prune and not jit.captured

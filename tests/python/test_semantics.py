@@ -162,7 +162,11 @@ def test_variables_choose_what_is_assigned():
   cache[:, Variable("pos", 0, 4).bind(1)] = 7
   expected[:, 1] = 7
   np.testing.assert_array_equal(cache.numpy(), expected)
-  with pytest.raises(IndexError): cache[0, Variable("pos", 0, 4).bind(1)] = 7
+  cache[1, Variable("pos", 0, 4).bind(3)] = Tensor([1, 2, 3])
+  expected[1, 3] = [1, 2, 3]
+  cache[1:, Variable("pos", 0, 4).bind(2), 1:][0, 1] = 9
+  expected[1, 2, 2] = 9
+  np.testing.assert_array_equal(cache.numpy(), expected)
 
 
 # Dtypes and operands.

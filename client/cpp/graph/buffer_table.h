@@ -33,6 +33,7 @@ struct ClientBuffer {
   bool zeros = false;      // reads as zeros; the daemon gets it with the first request that uses it
   uint64_t counters = 0;   // the contents are the position of this many random numbers (random.h)
   uint64_t version = 0;    // counts the calls that write it
+  uint64_t written = 0;    // when it got another value than its tensor had before (history.h)
   // What makes the contents, if that is on the way. If it failed, so does every use of the buffer.
   std::optional<Future> maker;
 

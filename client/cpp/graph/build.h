@@ -21,7 +21,10 @@ inline Tensor Wrong(const Tensor& t, std::string_view what, Site site, std::stri
   return Poisoned(t.state() == nullptr ? nullptr : t.state()->graph,
                   Located(what, site, absl::InvalidArgumentError(message)));
 }
-// A tensor of value u that an operation made from t, on t's device. REQUIRES: t.status() is OK.
+// The result of a movement operation that moves nothing: a view of the whole tensor. REQUIRES: t.status() is OK.
+Tensor Same(const Tensor& t);
+// A tensor of value u that an operation made from t, on t's device. It is a view of t if u is one of t's value (view.h).
+// REQUIRES: t.status() is OK.
 Tensor Made(const Tensor& t, ir::UOp u, std::string_view what, Site site);
 
 std::string Text(const Dims& dims);

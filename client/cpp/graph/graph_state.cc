@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_set.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
 #include "core/ir/verify/spec.h"
@@ -41,6 +42,7 @@ std::vector<uint64_t> NumbersOf(UOp stored) {
 
 TensorState::TensorState(std::shared_ptr<GraphState> g) : graph(std::move(g)) {
   if (graph == nullptr) return;
+  since = ++graph->now_;
   if (!graph->recordings_.empty()) graph->NoteWriter(*this);
   older = graph->newest_;
   (older != nullptr ? older->newer : graph->oldest_) = this;
@@ -59,7 +61,8 @@ GraphState::GraphState(std::shared_ptr<Executor> executor, ClientOptions options
       options_(std::move(options)),
       ctx_(std::make_unique<ir::UOpContext>()),
       unchecked_(*ctx_),
-      compact_at_(kCompactFloor) {}
+      compact_at_(kCompactFloor),
+      histories_(options_.history_bytes) {}
 
 std::shared_ptr<TensorState> GraphState::NewTensor(UOp u, std::string device) {
   if (absl::Status s = Verified(u); !s.ok()) return Failed(shared_from_this(), s);
@@ -72,6 +75,48 @@ std::shared_ptr<TensorState> GraphState::NewTensor(UOp u, std::string device) {
   out->dtype = u.dtype();
   if (!InPieces(u)) out->device = std::move(device);
   return out;
+}
+
+std::shared_ptr<TensorState> GraphState::NewAlias(const std::shared_ptr<TensorState>& t,
+                                                  bool view) {
+  auto out = std::make_shared<TensorState>(shared_from_this());
+  out->uop = t->uop;
+  out->dims = t->dims;
+  out->symbolic = t->symbolic;
+  out->dtype = t->dtype;
+  out->device = t->device;
+  if (!t->replaces) {
+    out->answer = t->answer;
+    out->places = t->places;
+    out->version = t->version;
+  }
+  if (!t->requires_grad.value_or(true)) out->requires_grad = false;
+  if (view) out->view = std::make_shared<View>(t, t->view, UOp());
+  return out;
+}
+
+absl::Status GraphState::Assign(TensorState& t, UOp value) {
+  std::vector<std::pair<TensorState*, UOp>> changes = {{&t, value}};
+  std::vector<std::shared_ptr<TensorState>> held;
+  std::vector<UOp> steps;
+  for (const View* view = t.view.get(); view != nullptr; view = view->above.get()) {
+    if (view->step && !view->step.Is(Op::DETACH)) steps.push_back(view->step);
+    const std::shared_ptr<TensorState> whole = view->of.lock();
+    if (whole == nullptr || !whole->error.ok()) continue;
+    held.push_back(whole);
+    changes.emplace_back(whole.get(), Written(*ctx_, whole->uop, steps, value));
+  }
+  for (const auto& [state, written] : changes) UOPD_TRY(Verified(written));
+  ++now_;
+  for (const auto& [state, written] : changes) {
+    NoteWriter(*state);
+    if (IsStored(state->uop) && !state->replaces) state->replaces = state->uop;
+    state->uop = written;
+    state->since = now_;
+    state->answer = {};
+    state->places.clear();
+  }
+  return absl::OkStatus();
 }
 
 std::shared_ptr<TensorState> GraphState::NewInput(ir::Dtype dtype, ir::Dims dims,
@@ -201,6 +246,12 @@ void GraphState::Compact() {
     if (t->uop) t->uop = ir::CopyTo(*ctx_, t->uop, *fresh, map);
     if (t->replaces) t->replaces = ir::CopyTo(*ctx_, t->replaces, *fresh, map);
   }
+  absl::flat_hash_set<const View*> moved;
+  for (TensorState* t = oldest_; t != nullptr; t = t->newer) {
+    for (View* v = t->view.get(); v != nullptr && moved.insert(v).second; v = v->above.get())
+      MoveTo(*v, *ctx_, *fresh, map);
+  }
+  histories_.MoveTo(*ctx_, *fresh, map);
   unchecked_.reset();
   ctx_ = std::move(fresh);
   unchecked_.emplace(*ctx_);
@@ -209,6 +260,7 @@ void GraphState::Compact() {
   layouts_.clear();
   wire_.clear();
   forms_.clear();
+  for (auto& reads : reads_) reads.clear();
   compact_at_ = 2 * ctx_->size() + kCompactFloor;
   ++stats_.compactions;
 }

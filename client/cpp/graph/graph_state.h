@@ -21,7 +21,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "client/cpp/graph/buffer_table.h"
+#include "client/cpp/graph/history.h"
 #include "client/cpp/graph/normalize.h"
+#include "client/cpp/graph/view.h"
 #include "core/ir/analysis/layout.h"
 #include "core/ir/context.h"
 #include "core/ir/shape.h"
@@ -45,16 +47,19 @@ struct TensorState : std::enable_shared_from_this<TensorState> {
   TensorState& operator=(const TensorState&) = delete;
 
   std::shared_ptr<GraphState> graph;  // null: an error that belongs to no client
-  absl::Status error;                 // the first error
-  ir::UOp uop;                        // null if error
-  ir::Dims dims;                      // the largest values of symbolic dimensions
+  // When it got its value: a number that grows with each new tensor and each assignment.
+  uint64_t since = 0;
+  absl::Status error;  // the first error
+  ir::UOp uop;         // null if error
+  ir::Dims dims;       // the largest values of symbolic dimensions
   bool symbolic = false;
   ir::Dtype dtype = ir::Dtype::F32;
   std::string device;  // empty: the daemon's default, or the value is in pieces
-  // The stored value that Assign should overwrite; null if there is none. A partial assignment
-  // (AssignNarrow) is AFTER(replaces, STORE(SHRINK(replaces), value)). Normalize decides whether it
+  // The stored value that Assign should overwrite; null if there is none. After assignments to views
+  // the uop is AFTER(replaces, STORE(view of replaces, value)), or an AFTER of such a one. Normalize decides whether that
   // happens in place.
   ir::UOp replaces;
+  std::shared_ptr<View> view;  // null: it is no view
   // The call whose answer has the contents, and where: one number for each piece. Empty: no answer
   // has them.
   Answer answer;
@@ -84,6 +89,10 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   // The state of a new tensor of value u. It carries an error if u or a node below it does not
   // verify.
   std::shared_ptr<TensorState> NewTensor(ir::UOp u, std::string device);
+  // Another tensor of the same value. With `view` it is a view of that one.
+  std::shared_ptr<TensorState> NewAlias(const std::shared_ptr<TensorState>& t, bool view);
+  // Gives the tensor the value, and everything that it is a view of.
+  absl::Status Assign(TensorState& t, ir::UOp value);
   // A tensor with a buffer of its own. The buffer will be filled with `bytes`.
   std::shared_ptr<TensorState> NewInput(ir::Dtype dtype, ir::Dims dims, std::string device,
                                         std::string bytes);
@@ -134,6 +143,8 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   void NoteWriter(TensorState& tensor) const;
 
   TensorState* oldest() const { return oldest_; }
+  const Histories& histories() const { return histories_; }
+  const BufferTable& buffers() const { return buffers_; }
   // The random stream of this seed, from its beginning.
   void SetSeed(uint64_t seed) {
     options_.seed = seed;
@@ -154,6 +165,10 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
     std::shared_ptr<TensorState> state;
     ir::UOp target;
     bool replaces = false;
+    // What its buffers were computed by, and the buffers which that reads; null if nobody can ask for it.
+    ir::UOp history{};
+    std::vector<uint64_t> reads{};
+    bool ended = false;  // it would read its own old contents, or those of others that are written
   };
 
   struct Plan {  // what one request computes
@@ -162,10 +177,12 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
     NumberSet pinned;   // buffers that must stay
     NumberSet written;  // buffers of the targets
     NumberSet made;     // those of them whose tensors had no memory before
+    NumberSet history;  // buffers that histories read; they may be written
     NormalForm form;
 
     bool Keeps(uint64_t number) const {
-      return kept.Contains(number) || written.Contains(number) || pinned.Contains(number);
+      return kept.Contains(number) || written.Contains(number) || pinned.Contains(number) ||
+             history.Contains(number);
     }
   };
 
@@ -208,10 +225,21 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   // Adds the lazy tensors to the plan without which more would be written in place.
   void AddReaders(Plan& plan);
   NumberSet ReadByOthers(std::span<const Pending> pending, NumberSet& pinned);
+  // Decides which histories the plan's tensors get, and keeps what histories read.
+  void PlanHistories(Plan& plan);
+  // The buffers below a value. With `gradients`, only those that gradients flow to.
+  const std::vector<uint64_t>& ReadsOf(ir::UOp value, bool gradients = false);
+  // What was computed from the values of the pending tensors reads them from their buffers from now on.
+  void UseStored(std::span<const Pending> pending);
   // Normalize, from memory if the outputs are those of an earlier request.
   absl::StatusOr<NormalForm> Normalized(std::span<const Output> outputs);
   // New memory for a tensor, in the pieces that its value comes in.
   ir::UOp NewTarget(const TensorState& t);
+  // The buffer is freed with the next request.
+  void Remove(uint64_t number) {
+    histories_.Removed(number);
+    buffers_.Remove(number);
+  }
   // The contents of a buffer.
   Future ReadBuffer(uint64_t number, std::span<char> out);
   // Fills in graph, digest and options.
@@ -236,9 +264,10 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   // The tensor has the contents that the answer returns for its buffers, if it returns them all.
   void TakeContents(TensorState& t, const Answer& answer, std::span<const uint64_t> returned);
   // Removes the buffers that the plan does not keep. Returns the handles of those on the daemon.
-  std::vector<uint64_t> RemoveUnneeded(const Plan& plan);
+  std::vector<uint64_t> RemoveUnneeded(Plan plan);
   // After the request was sent: the tensor's value is its buffer.
-  void Settle(const Pending& pending, const Answer& answer, std::span<const uint64_t> returned);
+  void Settle(Pending& pending, Histories::Moment now, const Answer& answer,
+              std::span<const uint64_t> returned);
   // What an answer changes.
   void Take(const Sent& sent);
   // Contents of so many bytes are about to be kept. Frees those of dropped tensors first if they may
@@ -262,6 +291,7 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   size_t verified_ = 0;                              // nodes below this id have been checked
   absl::flat_hash_map<uint32_t, absl::Status> bad_;  // ids of nodes that do not verify
   TensorState* oldest_ = nullptr;
+  uint64_t now_ = 0;  // TensorState::since
   TensorState* newest_ = nullptr;
   BufferTable buffers_;
   uint64_t next_counter_ = 0;
@@ -279,6 +309,8 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   absl::Status error_;             // of a request that nobody waited for
   // By the ids of the values and targets of a request.
   absl::flat_hash_map<std::vector<uint32_t>, NormalForm> forms_;
+  Histories histories_;
+  absl::flat_hash_map<uint32_t, std::vector<uint64_t>> reads_[2];  // ReadsOf, by id of a value
 };
 
 }  // namespace uopd::client

@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
 #include "client/cpp/graph/graph_state.h"
+#include "client/cpp/graph/view.h"
 #include "core/base/text.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
@@ -29,9 +30,12 @@ class Normalizer {
       roots.push_back(o.value);
       roots.push_back(o.target);
       const bool leaf = o.value.n_src() == 0 || IsStored(o.value);
-      if (UpdatesPart(o))
-        in_place_.insert(o.value.id());
-      else if (o.replaces && !leaf)
+      if (UpdatesPart(o)) {
+        for (UOp u = o.value; u.Is(Op::AFTER); u = u.src(0)) {
+          in_place_.insert(u.id());
+          in_place_.insert(u.src(1).id());
+        }
+      } else if (o.replaces && !leaf)
         replaced.try_emplace(o.value.id(), o.target);
     }
     absl::flat_hash_map<uint32_t, UOp> stores;  // id of a replaced value -> its STORE
@@ -68,36 +72,39 @@ class Normalizer {
 
  private:
   static bool UpdatesPart(const Output& o) {
-    return o.replaces && o.value.Is(Op::AFTER) && o.value.src(0) == o.target;
+    return o.replaces && o.value.Is(Op::AFTER) && StoredBelow(o.value) == o.target;
   }
 
   // The buffer with a part replaced, as a new value; nothing is stored.
-  UOp Updated(UOp after) {
-    const UOp part = after.src(1).src(0);
-    const UOp value = map_.at(after.src(1).src(1).id()), whole = map_.at(after.src(0).id());
-    const UOp starts = map_.at(part.src(1).id());
-    const UOp shape = ir::ShapeArg(ctx_, *ctx_.ShapeOf(whole));
-    const UOp inside = ir::Expand(ctx_, ctx_.Bool(true), map_.at(part.src(2).id()));
-    return ir::Where(ctx_, ir::Pad(ctx_, inside, starts, shape),
-                     ir::Pad(ctx_, value, starts, shape), whole);
+  UOp Replaced(UOp after) {
+    std::vector<UOp> steps;
+    for (UOp u = after.src(1).src(0); u != after.src(0); u = u.src(0))
+      steps.push_back(map_.at(u.id()));
+    return Updated(ctx_, map_.at(after.src(0).id()), steps, map_.at(after.src(1).src(1).id()));
   }
 
   absl::StatusOr<UOp> Rewritten(UOp u) {
     if (u.Is(Op::BUFFER)) return Slot(u);
-    if (u.Is(Op::AFTER) && !in_place_.contains(u.id())) return Updated(u);
+    if (u.Is(Op::AFTER) && !in_place_.contains(u.id())) return Replaced(u);
+    if (u.Is(Op::STORE) && !in_place_.contains(u.id())) return u;  // of such an AFTER
     srcs_.clear();
     for (UOp s : u.srcs()) srcs_.push_back(map_.at(s.id()));
     if (u.Is(Op::BIND) && srcs_.size() == 2) {
-      const std::string name(u.src(0).text());
-      const int64_t value = u.src(1).arg().AsInt();  // of a float variable: the bits of a double
-      auto [it, fresh] = values_.try_emplace(name, value);
-      if (!fresh && it->second != value) {
-        return absl::InvalidArgumentError(
-            Cat("variable ", name, " is bound to ", it->second, " and to ", value));
-      }
+      srcs_[0] = VariableFor(u.src(0), u.src(1).arg().AsInt());
       srcs_.pop_back();
     }
     return ctx_.Make(u.op(), u.dtype(), srcs_, u.arg());
+  }
+
+  // The DEFINE_VAR with this value (of a float variable: the bits of a double). Each further value of one name gets another one.
+  UOp VariableFor(UOp variable, int64_t value) {
+    std::string name(variable.text());
+    for (;;) {
+      const auto [it, fresh] = values_.try_emplace(name, value);
+      if (fresh || it->second == value) break;
+      name += kAnotherValue;
+    }
+    return ctx_.Make(Op::DEFINE_VAR, variable.dtype(), {}, ctx_.Data(variable.ints(), name));
   }
 
   // A stored value (BUFFER or MULTI of BUFFERs) as PARAMs.
@@ -127,7 +134,7 @@ class Normalizer {
   ir::UOpContext& ctx_;
   NormalForm form_;
   absl::flat_hash_map<uint32_t, UOp> map_;
-  absl::flat_hash_set<uint32_t> in_place_;  // AFTERs that stay stores into their buffer
+  absl::flat_hash_set<uint32_t> in_place_;  // AFTERs that stay stores into their buffer, and STOREs
   absl::flat_hash_map<uint32_t, UOp> slots_;
   std::map<std::string, int64_t> values_;
   absl::InlinedVector<UOp, 8> srcs_;

@@ -3,8 +3,8 @@
 // it on every daemon.
 //
 // Buffers become PARAM slots in the order of first use. Bound variables lose their values. Tags are
-// removed. AFTER(BUFFER, STORE(SHRINK(BUFFER), value)) means the buffer with that part replaced: it
-// stays a store into the buffer if an Output says so; otherwise it becomes a new value. So two
+// removed. AFTER(BUFFER, STORE(view of BUFFER, value)) means the buffer with that part replaced, and AFTERs may follow each
+// other: they stay stores into the buffer if an Output says so; otherwise they become new values. So two
 // steps of a training loop give the same graph, and in one context the same node.
 #pragma once
 #include <cstdint>
@@ -22,7 +22,7 @@ struct Output {
   ir::UOp target;
   // True if the target has an old value, which this or other outputs may read. Outputs that use the
   // new value then read it back from the target (AFTER) instead of computing it again. A value that
-  // is an AFTER of the target stores only its part.
+  // is an AFTER of the target stores only its parts.
   bool replaces = false;
 };
 
@@ -32,9 +32,11 @@ struct NormalForm {
   std::vector<int64_t> variables;  // in topological order of their DEFINE_VARs
 };
 
+inline constexpr char kAnotherValue = '/';
+
 // REQUIRES: values passed VerifyNode and have the shapes and dtypes of their targets.
-// INVALID_ARGUMENT when one variable is bound to two values; RESOURCE_EXHAUSTED for more buffers
-// than a graph has slots.
+// RESOURCE_EXHAUSTED for more buffers than a graph has slots. A variable that is bound to several values becomes several
+// variables, whose names end in kAnotherValue.
 absl::StatusOr<NormalForm> Normalize(ir::UOpContext& ctx, std::span<const Output> outputs);
 
 }  // namespace uopd::client

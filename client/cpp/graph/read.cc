@@ -121,7 +121,7 @@ Future GraphState::Read(const std::shared_ptr<TensorState>& t, std::span<char> o
 }
 
 bool GraphState::AtHand(const TensorState& t) const {
-  if (!t.error.ok() || recording_ != nullptr || t.symbolic) return false;
+  if (!t.error.ok() || Recorder() != nullptr || t.symbolic) return false;
   if (!IsStored(t.uop) || t.replaces) return false;
   const std::vector<uint64_t> numbers = NumbersOf(t.uop);
   const ClientBuffer& first = buffers_.at(numbers[0]);
@@ -140,7 +140,8 @@ uint64_t GraphState::buffer_bytes() const {
 Future GraphState::ReadBuffer(uint64_t number, std::span<char> out) {
   if (absl::Status made = CheckMade(std::span(&number, 1)); !made.ok()) return Future(made);
   const ClientBuffer& b = buffers_.at(number);
-  if (b.data != nullptr) {
+  // No call has written it yet, or none that succeeded.
+  if (b.data != nullptr && (b.version == 0 || !b.on_daemon)) {
     std::memcpy(out.data(), b.data->data(), out.size());
     return Future();
   }

@@ -134,7 +134,7 @@ absl::Status GraphState::Complete(Call& call, UOp sink) {
 void GraphState::Discard(std::span<const Pending> pending) {
   for (const Pending& p : pending) {
     if (!p.target || p.replaces) continue;
-    for (uint64_t number : NumbersOf(p.target)) buffers_.Remove(number);
+    for (uint64_t number : NumbersOf(p.target)) Remove(number);
   }
 }
 
@@ -159,6 +159,13 @@ absl::StatusOr<GraphState::Plan> GraphState::MakePlan(
     std::span<const std::shared_ptr<TensorState>> tensors) {
   Plan plan;
   absl::flat_hash_set<const TensorState*> seen;
+  auto add = [&](const std::shared_ptr<TensorState>& t) {
+    if ((IsStored(t->uop) && !t->replaces) || ir::Product(t->dims) == 0 ||
+        !seen.insert(t.get()).second)
+      return;
+    if (IsOfOthers(*t)) NoteTaken(*t);
+    plan.pending.push_back({t, UOp(), false});
+  };
   for (const auto& t : tensors) {
     if (t == nullptr) return absl::FailedPreconditionError("an empty tensor cannot be computed");
     if (!t->error.ok()) return t->error;
@@ -169,11 +176,12 @@ absl::StatusOr<GraphState::Plan> GraphState::MakePlan(
           "a tensor with a symbolic dimension cannot be computed by itself");
     }
     UOPD_TRY(Verified(t->uop));
-    if ((IsStored(t->uop) && !t->replaces) || ir::Product(t->dims) == 0 ||
-        !seen.insert(t.get()).second)
-      continue;
-    if (IsOfOthers(*t)) NoteTaken(*t);
-    plan.pending.push_back({t, UOp(), false});
+    add(t);
+    // What was assigned to the tensor, or to another view of the same one, is in these.
+    for (const View* view = t->view.get(); view != nullptr; view = view->above.get()) {
+      const std::shared_ptr<TensorState> whole = view->of.lock();
+      if (whole != nullptr && whole->error.ok() && whole->replaces && !whole->symbolic) add(whole);
+    }
   }
   if (plan.pending.empty()) return plan;
 
@@ -202,7 +210,65 @@ absl::StatusOr<GraphState::Plan> GraphState::MakePlan(
     return form.status();
   }
   plan.form = *std::move(form);
+  PlanHistories(plan);
   return plan;
+}
+
+const std::vector<uint64_t>& GraphState::ReadsOf(UOp value, bool gradients) {
+  auto& known = reads_[gradients ? 1 : 0];
+  if (const auto it = known.find(value.id()); it != known.end()) return it->second;
+  constexpr ir::OpSet kNone = {Op::DETACH, Op::BITCAST, Op::TRUNC};
+  const auto enter = [&](UOp u) {
+    return !gradients || u.Is(Op::STORE) || (ir::IsFloat(u.dtype()) && !u.Is(kNone));
+  };
+  std::vector<uint64_t> out;
+  for (UOp u : ir::Toposort(*ctx_, std::span(&value, 1), enter)) {
+    if (u.Is(Op::BUFFER) && enter(u)) out.push_back(static_cast<uint64_t>(u.slot()));
+  }
+  return known.emplace(value.id(), std::move(out)).first->second;
+}
+
+void GraphState::PlanHistories(Plan& plan) {
+  NumberSet live, overwritten;
+  for (uint64_t number = 0; number < buffers_.end(); ++number) {
+    if (buffers_.Has(number) && plan.Keeps(number)) live.Insert(number);
+  }
+  ir::Substitution stored;
+  for (const Pending& p : plan.pending) {
+    stored.try_emplace(p.state->uop.id(), p.target);
+    if (!p.replaces) continue;
+    for (uint64_t number : NumbersOf(p.target)) overwritten.Insert(number);
+  }
+  const auto written = [&](uint64_t n) { return overwritten.Contains(n); };
+  std::vector<uint64_t> all;
+  NumberSet asked = live;
+  for (Pending& p : plan.pending) {
+    const UOp value = p.state->uop;
+    // A leaf by declaration has no history: it is what gradients are asked for.
+    if (!ir::IsFloat(value.dtype()) || p.state->requires_grad.value_or(false)) continue;
+    if (!histories_.empty()) {  // those that contain this graph will read its buffers
+      for (uint64_t number : ReadsOf(value)) asked.Insert(number);
+    }
+    if (std::ranges::any_of(ReadsOf(value), written)) {
+      // What only its own old contents say, such as a counter, depends on nothing else.
+      p.ended = std::ranges::any_of(ReadsOf(value, true), [&](uint64_t n) {
+        return !overwritten.Contains(n) || histories_.Has(n);
+      });
+      continue;
+    }
+    UOp history = value;
+    if (plan.pending.size() > 1) {
+      auto own = stored.extract(value.id());
+      history = ir::Substitute(*ctx_, value, stored);
+      stored.insert(std::move(own));
+    }
+    const std::vector<uint64_t>& reads = ReadsOf(history);
+    if (!histories_.MayBeAsked(reads, live, buffers_)) continue;
+    p.history = history;
+    p.reads = reads;
+    all.insert(all.end(), reads.begin(), reads.end());
+  }
+  histories_.Keep(live, asked, all, buffers_, plan.history);
 }
 
 absl::StatusOr<Exported> GraphState::Export(std::span<const std::shared_ptr<TensorState>> tensors) {

@@ -2,6 +2,7 @@
 // GraphState: sends the request of a plan, and takes its answer.
 #include <algorithm>
 
+#include "absl/container/flat_hash_set.h"
 #include "client/cpp/graph/graph_state.h"
 #include "client/cpp/jit/recording.h"
 #include "core/base/text.h"
@@ -158,12 +159,13 @@ absl::Status GraphState::Send(const Plan& plan, std::vector<uint64_t>& returned)
   return absl::OkStatus();
 }
 
-std::vector<uint64_t> GraphState::RemoveUnneeded(const Plan& plan) {
+std::vector<uint64_t> GraphState::RemoveUnneeded(Plan plan) {
+  PlanHistories(plan);
   std::vector<uint64_t> frees;
   for (uint64_t number = 0; number < buffers_.end(); ++number) {
     if (!buffers_.Has(number) || plan.Keeps(number)) continue;
     if (const ClientBuffer& b = buffers_.at(number); b.on_daemon) frees.push_back(b.handle);
-    buffers_.Remove(number);
+    Remove(number);
   }
   return frees;
 }
@@ -171,7 +173,7 @@ std::vector<uint64_t> GraphState::RemoveUnneeded(const Plan& plan) {
 absl::Status GraphState::Compute(std::span<const std::shared_ptr<TensorState>> tensors, bool wait) {
   Poll();
   UOPD_TRY(TakeError());
-  UOPD_ASSIGN(const Plan plan, MakePlan(tensors));
+  UOPD_ASSIGN(Plan plan, MakePlan(tensors));
   if (plan.pending.empty()) return absl::OkStatus();
   std::vector<uint64_t> returned;
   absl::Status status = Send(plan, returned);
@@ -190,13 +192,15 @@ absl::Status GraphState::Compute(std::span<const std::shared_ptr<TensorState>> t
     return status;
   }
   for (uint64_t number = 0; recordings_.empty() && number < buffers_.end(); ++number) {
-    if (buffers_.Has(number) && !plan.Keeps(number)) buffers_.Remove(number);
+    if (buffers_.Has(number) && !plan.Keeps(number)) Remove(number);
   }
   if (recordings_.empty()) {  // nothing is kept that nobody needs
     contents_ = 0;
     most_contents_ = kLeastContents;
   }
-  for (const Pending& p : plan.pending) Settle(p, answer, returned);
+  UseStored(plan.pending);
+  const Histories::Moment now = histories_.Now(executor_->NewHandle());
+  for (Pending& p : plan.pending) Settle(p, now, answer, returned);
   Compact();
   return absl::OkStatus();
 }
@@ -218,9 +222,36 @@ absl::Status GraphState::Realize(std::span<const std::shared_ptr<TensorState>> t
   return absl::OkStatus();
 }
 
-void GraphState::Settle(const Pending& p, const Answer& answer,
+void GraphState::UseStored(std::span<const Pending> pending) {
+  absl::flat_hash_set<const TensorState*> computed;
+  ir::Substitution stored;
+  uint32_t oldest = UINT32_MAX;
+  for (const Pending& p : pending) {
+    computed.insert(p.state.get());
+    const UOp value = p.state->uop;
+    // Constants are computed again: tensors that were made apart must not come to share a buffer.
+    if (IsStored(value) || ReadsOf(value).empty()) continue;
+    stored.try_emplace(value.id(), p.target);
+    oldest = std::min(oldest, value.id());
+    histories_.Stored(*ctx_, value, p.target);
+  }
+  if (stored.empty()) return;
+  for (TensorState* t = oldest_; t != nullptr; t = t->newer) {
+    // A tensor of the same value gets a buffer of its own.
+    if (!t->uop || computed.contains(t) || t->uop.id() <= oldest || stored.contains(t->uop.id()))
+      continue;
+    t->uop = ir::Substitute(*ctx_, t->uop, stored);
+  }
+}
+
+void GraphState::Settle(Pending& p, Histories::Moment now, const Answer& answer,
                         std::span<const uint64_t> returned) {
   TensorState& t = *p.state;
+  now.since = t.since;  // its graph has no values that are younger
+  for (uint64_t number : NumbersOf(p.target))
+    histories_.Written(number, static_cast<bool>(t.replaces), buffers_);
+  if (p.history) histories_.Add(p.target, p.history, std::move(p.reads), now);
+  if (p.ended) histories_.AddEnded(p.target, now);
   t.uop = p.target;
   t.replaces = UOp();
   TakeContents(t, answer, returned);

@@ -149,6 +149,7 @@ void Recording::Add(const Call& call, std::span<const uint64_t> numbers, ir::UOp
     if (!slot.resend) a.data = nullptr;
   }
   for (ir::UOp v : ir::Variables(ctx, sink)) {
+    if (v.text().ends_with(kAnotherValue)) two_values_ = v.text();
     recorded.variables.emplace_back(v.text());
     recorded.floats.push_back(ir::IsFloat(v.dtype()));
   }
@@ -183,10 +184,19 @@ absl::Status Recording::End(std::span<const Tensor> outputs) {
     if (t.state()->graph != graph_) return Misused("an output belongs to another client");
     states.push_back(t.state());
   }
+  // State that the function assigned and does not return.
+  for (const Known& known : known_) {
+    const auto t = known.state.lock();
+    if (t != nullptr && t->error.ok() && t->replaces) states.push_back(t);
+  }
   UOPD_TRY(graph_->Submit(states));
   Leave();
   if (calls_.empty()) return Misused("the function computes nothing");
   UOPD_TRY(taken_);
+  if (!two_values_.empty()) {
+    return Misused(Cat("variable ", two_values_.substr(0, two_values_.find(kAnotherValue)),
+                       " has two values in the function, and a replay gives it one"));
+  }
   NumberSet of_calls;
   for (const Recorded& recorded : calls_) {
     for (const Slot& slot : recorded.slots) of_calls.Insert(slot.number);
@@ -199,6 +209,7 @@ absl::Status Recording::End(std::span<const Tensor> outputs) {
     for (const Slot& slot : recorded.slots) {
       if (slot.input >= 0 || used.Contains(slot.number)) continue;
       used.Insert(slot.number);
+      if (slot.written) graph_->histories_.Written(slot.number, true, graph_->buffers_);
       const ClientBuffer& b = graph_->buffers_.at(slot.number);
       const ir::UOp buffer =
           ir::Buffer(graph_->ctx(), static_cast<int64_t>(slot.number), b.dtype,
@@ -246,7 +257,8 @@ absl::Status Recording::SetVariables(std::span<const VariableValue> values,
 }
 
 absl::Status Recording::ReplayOne(const Recorded& recorded, std::span<const uint64_t> inputs,
-                                  std::span<const VariableValue> variables, bool first) {
+                                  std::span<const VariableValue> variables, Positions& positions,
+                                  bool first) {
   GraphState& graph = *graph_;
   Call call = recorded.call;
   UOPD_TRY(SetVariables(variables, recorded, call));
@@ -265,9 +277,16 @@ absl::Status Recording::ReplayOne(const Recorded& recorded, std::span<const uint
     } else if (!slot.made && !slot.resend) {
       UOPD_TRY(graph.executor().Held(a.handle));
     } else if (slot.counters != 0) {
-      a.data = std::make_shared<const std::string>(graph.TakePosition(slot.counters));
+      // Calls that use the same random numbers get the same position.
+      auto& position = positions[slot.number];
+      if (position == nullptr)
+        position = std::make_shared<const std::string>(graph.TakePosition(slot.counters));
+      a.data = position;
     }
-    if (slot.written) ++graph.buffers_.at(number).version;
+    if (slot.written) {
+      ++graph.buffers_.at(number).version;
+      graph.histories_.Written(number, true, graph.buffers_);
+    }
     if (slot.made && slot.input < 0) sent.again.emplace_back(number, a.handle);
     if (a.return_data) returned.push_back(number);
   }
@@ -284,8 +303,9 @@ absl::Status Recording::ReplayOne(const Recorded& recorded, std::span<const uint
   const Answer& answer = graph.sent_.back().answer;
   for (const Known& known : known_) {
     const auto t = known.state.lock();
-    if (t != nullptr && written_.Contains(known.numbers[0]))
-      graph.TakeContents(*t, answer, returned);
+    if (t == nullptr || !written_.Contains(known.numbers[0])) continue;
+    graph.TakeContents(*t, answer, returned);
+    t->since = ++graph.now_;
   }
   return absl::OkStatus();
 }
@@ -328,9 +348,17 @@ absl::StatusOr<std::vector<Tensor>> Recording::Replay(std::span<const Tensor> in
     if (copy) own[i] = own[i].Contiguous();
   }
   UOPD_ASSIGN(const std::vector<uint64_t> numbers, NumbersOfInputs(own));
+  // The contents of an input that is given twice travel once.
+  absl::flat_hash_set<uint64_t> seen;
+  for (uint64_t number : numbers) {
+    if (!seen.insert(number).second && graph_->buffers_.at(number).must_send())
+      UOPD_TRY(graph_->UploadBuffer(number));
+  }
+  for (const Tensor& t : own) t.state()->since = ++graph_->now_;  // it may be written
+  Positions positions;
   bool first = true;
   for (const Recorded& recorded : calls_) {
-    UOPD_TRY(ReplayOne(recorded, numbers, variables, first));
+    UOPD_TRY(ReplayOne(recorded, numbers, variables, positions, first));
     first = false;
   }
   return outputs_;

@@ -82,8 +82,11 @@ class Recording {
   absl::Status CheckState(const char* when, const NumberSet* maybe_used) const;
   absl::Status SetVariables(std::span<const VariableValue> values, const Recorded& recorded,
                             Call& call) const;
+  // By the numbers of buffers that hold positions of random numbers: those of one replay.
+  using Positions = absl::flat_hash_map<uint64_t, std::shared_ptr<const std::string>>;
   absl::Status ReplayOne(const Recorded& recorded, std::span<const uint64_t> inputs,
-                         std::span<const VariableValue> variables, bool first);
+                         std::span<const VariableValue> variables, Positions& positions,
+                         bool first);
 
   const std::shared_ptr<GraphState> graph_;
   const std::shared_ptr<Caller> caller_;
@@ -96,6 +99,7 @@ class Recording {
   std::vector<Tensor> outputs_, held_;
   NumberSet written_;  // buffers that replays write, without those of inputs
   bool writes_inputs_ = false;
+  std::string two_values_;  // a variable that is bound to several values in one call
 };
 
 }  // namespace uopd::client

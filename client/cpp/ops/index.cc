@@ -297,26 +297,18 @@ Tensor IndexPut(const Tensor& x, std::span<const IndexItem> items, Operand value
   return Where({inside, site}, Placed(part, p, x.dims(), site).Cast(x.dtype(), site), x);
 }
 
-void AssignIndex(Tensor& x, std::span<const IndexItem> items, Operand value) {
-  if (!x.status().ok()) return;
+absl::Status AssignIndex(Tensor& x, std::span<const IndexItem> items, Operand value) {
+  UOPD_TRY(x.status());
   const Site site = value.site();
   const Plan p = PlanOf("AssignIndex", x, items, site);
-  if (p.error) return x.Assign({*p.error, site});
-  // A part of a stored tensor that is cut along one axis only is written in place.
-  std::optional<size_t> cut;
-  bool plain = p.axes.empty() && x.is_realized();
-  for (size_t i = 0; i < p.cuts.size(); ++i) {
-    if (p.cuts[i].Whole(x.dims()[i])) continue;
-    plain &= !cut && p.cuts[i].step == 1 && !p.cuts[i].flipped;
-    cut = i;
-  }
-  if (plain && cut) {
-    const Tensor v = ValueFor(x, value, p.part);
-    if (!v.status().ok()) return x.Assign({v, site});
-    return x.AssignNarrow(static_cast<int64_t>(*cut), p.cuts[*cut].lo, v.Reshape(p.box, site),
-                          site);
-  }
-  x.Assign({IndexPut(x, items, value), site});
+  if (p.error) return p.error->status();
+  if (!p.axes.empty()) return x.TryAssign({IndexPut(x, items, value), site});
+  // What is assigned to a view is assigned to this tensor.
+  Tensor part = PartOf(x, p, site);
+  UOPD_TRY(part.status());
+  const Tensor v = ValueFor(x, value, p.part);
+  UOPD_TRY(v.status());
+  return v.size() == 0 ? absl::OkStatus() : part.TryAssign({v, site});
 }
 
 Tensor Take(const Tensor& x, const Tensor& index, Site site) {

@@ -70,7 +70,7 @@ Tensor Tensor::Narrow(int64_t axis, Size begin, Size length, Site site) const {
   ir::SymbolicDims starts(shape.size(), ctx.Idx(0)), to(shape.begin(), shape.end());
   starts[static_cast<size_t>(*a)] = *at;
   to[static_cast<size_t>(*a)] = *n;
-  if (at->IsConstInt(0) && ir::SameShape(to, shape)) return *this;
+  if (at->IsConstInt(0) && ir::SameShape(to, shape)) return Same(*this);
   return Made(*this,
               ir::Shrink(ctx, Value(*this), ir::ShapeArg(ctx, ir::Shape(starts)),
                          ir::ShapeArg(ctx, ir::Shape(to))),
@@ -86,11 +86,8 @@ void Tensor::AssignNarrow(int64_t axis, Size begin, const Tensor& value, Site si
     if (value.state() == nullptr) return wrong("the value is an empty tensor");
     return Assign({value, site});
   }
-  if (value.state()->graph != state_->graph || value.dtype() != dtype() || is_symbolic() ||
-      value.is_symbolic()) {
-    return wrong(Cat("a tensor of ", ir::Name(dtype()),
-                     " takes a value of its client and dtype, both of fixed shape"));
-  }
+  if (value.state()->graph != state_->graph || value.dtype() != dtype())
+    return wrong(Cat("a tensor of ", ir::Name(dtype()), " takes a value of its client and dtype"));
   const auto a = Axis(axis, rank());
   if (!a || value.rank() != rank())
     return wrong(Cat("axis ", axis, " of shape ", Text(dims()), " and a value of shape ",
@@ -103,24 +100,10 @@ void Tensor::AssignNarrow(int64_t axis, Size begin, const Tensor& value, Site si
                      Text(dims())));
   }
   if (value.size() == 0) return;
-  ir::UOpContext& ctx = Ctx(*this);
-  const UOp whole = Value(*this);
-  // A buffer on the daemon can be written in place, if it is known in which piece the part lies.
-  // Other values are combined into a new value.
-  const bool found = whole.Is(Op::BUFFER) ||
-                     (IsStored(whole) &&
-                      (whole.ints().empty() || whole.ints()[0] != *a || begin.tensor() == nullptr));
-  if (found && part.state()->uop != whole) {
-    const UOp store = ir::Store(ctx, Value(part), Value(value));
-    return Assign({Made(*this, ir::After(ctx, whole, {store}), "AssignNarrow", site), site});
-  }
-  if (part.state()->uop == whole) return Assign({value, site});
-  const UOp starts = Value(part).src(1), shape = ir::ShapeArg(ctx, dims());
-  const UOp ones = ir::Expand(ctx, ctx.Bool(true), value.dims());
-  const Tensor inside = Made(*this, ir::Pad(ctx, ones, starts, shape), "AssignNarrow", site);
-  const Tensor padded =
-      Made(*this, ir::Pad(ctx, Value(value), starts, shape), "AssignNarrow", site);
-  Assign({Where({inside, site}, padded, *this), site});
+  // What is assigned to a view is assigned to this tensor.
+  Tensor written = part;
+  written.Assign({value, site});
+  if (!written.status().ok()) Assign({written, site});
 }
 
 std::vector<Tensor> Tensor::Split(int64_t axis, const Dims& lengths, Site site) const {

@@ -44,7 +44,7 @@ Tensor Tensor::Reshape(Dims to, Site site) const {
     if (d < 0)
       return Wrong(*this, "Reshape", site, Cat("a dimension of ", Text(to), " is negative"));
   }
-  if (to == dims()) return *this;
+  if (to == dims()) return Same(*this);
   return Made(*this, ir::Reshape(Ctx(*this), Value(*this), to), "Reshape", site);
 }
 
@@ -70,7 +70,7 @@ Tensor Tensor::Expand(Dims to, Site site) const {
       return Wrong(*this, "Expand", site, Cat("a dimension of ", Text(to), " is negative"));
     whole.push_back(keeps ? shape[i - extra] : ctx.Idx(to[i]));
   }
-  if (ir::SameShape(whole, shape)) return *this;
+  if (ir::SameShape(whole, shape)) return Same(*this);
   const ir::UOp arg = ir::ShapeArg(ctx, ir::Shape(whole));
   return Made(*this, ir::Expand(ctx, Value(*this), arg), "Expand", site);
 }
@@ -82,7 +82,8 @@ Tensor Tensor::Permute(Dims order, Site site) const {
     if (order[i] < 0) order[i] += rank();
     same &= order[i] == static_cast<int64_t>(i);
   }
-  return same ? *this : Made(*this, ir::Permute(Ctx(*this), Value(*this), order), "Permute", site);
+  return same ? Same(*this)
+              : Made(*this, ir::Permute(Ctx(*this), Value(*this), order), "Permute", site);
 }
 
 Tensor Tensor::Transpose(int64_t a, int64_t b, Site site) const {
@@ -135,7 +136,7 @@ Tensor Tensor::Shrink(Dims begin, Dims end, Site site) const {
     }
     to.push_back(end[i] - begin[i]);
   }
-  if (to == dims()) return *this;
+  if (to == dims()) return Same(*this);
   ir::UOpContext& ctx = Ctx(*this);
   return Made(*this, ir::Shrink(ctx, Value(*this), ir::ShapeArg(ctx, begin), ir::ShapeArg(ctx, to)),
               "Shrink", site);
@@ -150,7 +151,7 @@ Tensor Tensor::Flip(Dims axes, Site site) const {
     a = *axis;
   }
   std::sort(axes.begin(), axes.end());
-  if (axes.empty()) return *this;
+  if (axes.empty()) return Same(*this);
   return Made(*this, ir::Flip(Ctx(*this), Value(*this), axes), "Flip", site);
 }
 
@@ -197,8 +198,13 @@ Tensor Tensor::Slice(std::vector<Range> ranges, Site site) const {
     first = split;
     first[i + 1] = 1;
     joined[i] = groups;
-    out = out.Pad(none, after, 0, site)
-              .Reshape(split, site)
+    // What is padded is left out below, so the result is a view nevertheless.
+    Tensor padded = out.Pad(none, after, 0, site);
+    if (padded.status().ok() && padded.state()->uop != out.state()->uop) {
+      padded.state()->view =
+          std::make_shared<View>(out.state(), out.state()->view, padded.state()->uop);
+    }
+    out = padded.Reshape(split, site)
               .Shrink(Dims(split.size(), 0), first, site)
               .Reshape(joined, site);
   }

@@ -29,10 +29,15 @@ Tensor Poisoned(std::shared_ptr<GraphState> graph, absl::Status error) {
   return Tensor(std::move(state));
 }
 
+Tensor Same(const Tensor& t) { return Tensor(t.state()->graph->NewAlias(t.state(), true)); }
+
 Tensor Made(const Tensor& t, UOp u, std::string_view what, Site site) {
   const auto& graph = t.state()->graph;
   auto state = graph->NewTensor(u, t.state()->device);
-  if (!state->error.ok()) state->error = Located(what, site, state->error);
+  if (!state->error.ok())
+    state->error = Located(what, site, state->error);
+  else if (MakesView(u) && u.src(0) == Value(t))
+    state->view = std::make_shared<View>(t.state(), t.state()->view, u);
   return Tensor(std::move(state));
 }
 
@@ -111,36 +116,53 @@ bool Broadcasts(const Dims& from, const Dims& to) {
 }
 }  // namespace
 
-void Tensor::Assign(Operand value) {
-  if (!status().ok()) return;
+absl::Status Tensor::TryAssign(Operand value) {
+  UOPD_TRY(status());
   TensorState& t = *state_;
-  auto fail = [&](absl::Status error) {
-    t.error = std::move(error);
-    t.uop = UOp();
-    t.replaces = UOp();
-  };
   if (value.tensor() == nullptr) {
     const absl::Status fits = CheckNumber(t.dtype, value.number());
-    if (!fits.ok()) return fail(Located("Assign", value.site(), fits));
+    if (!fits.ok()) return Located("Assign", value.site(), fits);
   }
-  Tensor v = value.tensor() != nullptr ? *value.tensor()
-                                       : ScalarLike(*this, t.dtype, value.number()).Expand(t.dims);
+  ir::UOpContext& ctx = t.graph->ctx();
+  Tensor v = value.tensor() != nullptr
+                 ? *value.tensor()
+                 : Made(*this,
+                        ir::Expand(ctx, Value(ScalarLike(*this, t.dtype, value.number())),
+                                   ir::ShapeArg(ctx, ShapeOf(*this))),
+                        "Assign", value.site());
   if (v.status().ok() && v.dims() != t.dims && Broadcasts(v.dims(), t.dims))
     v = v.Expand(t.dims, value.site());
-  if (!v.status().ok()) return fail(v.status());
-  if (v.state()->graph != t.graph || v.dims() != t.dims || v.dtype() != t.dtype ||
-      v.is_symbolic()) {
-    return fail(Located("Assign", value.site(),
-                        absl::InvalidArgumentError(Cat("a tensor of ", ir::Name(t.dtype), " ",
-                                                       Text(t.dims), " of one client cannot take ",
-                                                       ir::Name(v.dtype()), " ", Text(v.dims())))));
+  UOPD_TRY(v.status());
+  if (v.state()->graph != t.graph || v.dtype() != t.dtype ||
+      !ir::SameShape(ShapeOf(v), ShapeOf(*this))) {
+    return Located("Assign", value.site(),
+                   absl::InvalidArgumentError(Cat("a tensor of ", ir::Name(t.dtype), " ",
+                                                  Text(t.dims), " of one client cannot take ",
+                                                  ir::Name(v.dtype()), " ", Text(v.dims()))));
   }
-  if (t.uop == Value(v)) return;
-  t.graph->NoteWriter(t);
-  if (IsStored(t.uop) && !t.replaces) t.replaces = t.uop;
-  t.uop = Value(v);
-  t.answer = {};
-  t.places.clear();
+  if (t.uop == Value(v)) return absl::OkStatus();
+  const absl::Status status = t.graph->Assign(t, Value(v));
+  return status.ok() ? status : Located("Assign", value.site(), status);
+}
+
+void Tensor::Assign(Operand value) {
+  if (!status().ok()) return;
+  const absl::Status status = TryAssign(value);
+  if (status.ok()) return;
+  state_->error = status;
+  state_->uop = UOp();
+  state_->replaces = UOp();
+}
+
+Tensor Tensor::Snapshot() const {
+  return status().ok() ? Tensor(state_->graph->NewAlias(state_, false)) : *this;
+}
+
+bool Tensor::is_view() const {
+  if (!status().ok()) return false;
+  const View* view = state_->view.get();
+  while (view != nullptr && view->of.expired()) view = view->above.get();
+  return view != nullptr;
 }
 
 Tensor& Tensor::RequireGrad(bool on) {
@@ -184,27 +206,37 @@ absl::Status Tensor::SetGrad(const Tensor& grad, Site site) {
 
 namespace {
 
-absl::Status GraphIsGone(Site site) {
-  return Located("Gradient", site,
-                 absl::FailedPreconditionError("the loss has been realised: its graph is gone"));
-}
-
-// What Backward of this loss gives a gradient.
-std::vector<Tensor> LeavesOf(const Tensor& loss) {
-  const UOp value = Value(loss);
-  std::vector<bool> below(Ctx(loss).size());
-  for (UOp u : ir::Toposort(Ctx(loss), value)) below[u.id()] = true;
+// What Backward of this loss gives a gradient. FAILED_PRECONDITION if there may be more, whose graph is gone.
+absl::StatusOr<std::vector<Tensor>> LeavesOf(const Tensor& loss) {
+  GraphState& graph = *loss.state()->graph;
+  std::vector<Tensor> floats;
+  std::vector<UOp> values = {Value(loss)};
+  for (TensorState* t = graph.oldest(); t != nullptr; t = t->newer) {
+    if (!t->uop || !ir::IsFloat(t->dtype)) continue;
+    floats.emplace_back(t->shared_from_this());
+    values.push_back(t->uop);
+  }
+  if (!graph.histories().empty()) values = graph.histories().Expand(graph.ctx(), values).roots;
+  std::vector<bool> below(graph.ctx().size());
+  for (UOp u : ir::Toposort(graph.ctx(), values[0])) below[u.id()] = true;
   std::vector<Tensor> asked, all;
+  std::vector<const TensorState*> wanted, any;
   bool reached = false;
-  for (TensorState* t = loss.state()->graph->oldest(); t != nullptr; t = t->newer) {
-    if (!t->uop) continue;
-    if (t->requires_grad.value_or(false)) {
-      asked.emplace_back(t->shared_from_this());
-      reached |= below[t->uop.id()];
-    } else if (!t->requires_grad && below[t->uop.id()] && ir::IsFloat(t->dtype)) {
-      all.emplace_back(t->shared_from_this());
+  for (size_t i = 0; i < floats.size(); ++i) {
+    const bool found = below[values[i + 1].id()];
+    const std::optional<bool> wish = floats[i].grad_wish();
+    if (wish.value_or(false)) {
+      asked.push_back(floats[i]);
+      wanted.push_back(floats[i].state().get());
+      reached |= found;
+    } else if (!wish && found) {
+      all.push_back(floats[i]);
+    } else if (!wish) {
+      any.push_back(floats[i].state().get());
     }
   }
+  UOPD_TRY(graph.histories().CheckWhole(graph.ctx(), values[0],
+                                        reached || all.empty() ? wanted : any, graph.buffers()));
   return reached ? asked : all;
 }
 
@@ -212,8 +244,13 @@ std::vector<Tensor> LeavesOf(const Tensor& loss) {
 
 absl::Status Tensor::Backward(Site site) const {
   UOPD_TRY(status());
-  if (IsStored(Value(*this)) && !requires_grad()) return GraphIsGone(site);
-  const std::vector<Tensor> targets = LeavesOf(*this);
+  auto leaves = LeavesOf(*this);
+  if (!leaves.ok()) return Located("Backward", site, leaves.status());
+  const std::vector<Tensor>& targets = *leaves;
+  // Else a loss that is stored, and whose graph is gone, would be its own leaf.
+  if (targets.size() == 1 && targets[0].state() == state_ && IsStored(state_->uop) &&
+      !requires_grad())
+    return Gradient(*this, {}, site).status();
   UOPD_ASSIGN(std::vector<Tensor> gradients, Gradient(*this, targets, site));
   for (size_t i = 0; i < targets.size(); ++i) {
     auto& grad = targets[i].state()->grad;
@@ -231,29 +268,45 @@ absl::StatusOr<std::vector<Tensor>> Gradient(const Tensor& loss, std::span<const
                    absl::InvalidArgumentError(
                        Cat("the loss has shape ", Text(loss.dims()), ", not one element")));
   }
-  // d(loss)/d(loss) needs no graph.
-  const bool itself = std::any_of(targets.begin(), targets.end(), [&](const Tensor& t) {
-    return t.status().ok() && Value(t) == Value(loss);
-  });
-  if (IsStored(Value(loss)) && !itself) return GraphIsGone(site);
-  std::vector<UOp> wanted;
+  GraphState& graph = *loss.state()->graph;
+  std::vector<UOp> values = {Value(loss)};
+  std::vector<const TensorState*> asked;
   for (const Tensor& t : targets) {
     UOPD_TRY(t.status());
     if (t.state()->graph != loss.state()->graph) {
       return Located("Gradient", site,
                      absl::InvalidArgumentError("loss and target belong to different clients"));
     }
-    wanted.push_back(Value(t));
+    values.push_back(Value(t));
+    asked.push_back(t.state().get());
   }
   ir::UOpContext& ctx = Ctx(loss);
+  // Gradients flow through tensors that were realised. What these hold is read, not computed again.
+  ir::Substitution back;
+  if (const Histories& histories = graph.histories(); !histories.empty()) {
+    Histories::Expansion expansion = histories.Expand(ctx, values);
+    values = std::move(expansion.roots);
+    back = std::move(expansion.back);
+    const absl::Status whole = histories.CheckWhole(ctx, values[0], asked, graph.buffers());
+    if (!whole.ok()) return Located("Gradient", site, whole);
+  }
+  const std::span<const UOp> wanted = std::span(values).subspan(1);
+  if (IsStored(values[0]) && std::ranges::find(wanted, values[0]) == wanted.end()) {
+    return Located(
+        "Gradient", site,
+        absl::FailedPreconditionError("the graph of the loss is gone: it was computed from a "
+                                      "tensor that has another value now, or from none "
+                                      "that is left"));
+  }
   const UOp seed = ir::Expand(ctx, ctx.Const(loss.dtype(), 1), loss.dims());
-  UOPD_TRY(loss.state()->graph->Verified(seed));
-  auto gradients = rules::Gradient(ctx, Value(loss), seed, wanted,
-                                   loss.state()->graph->executor().default_device());
+  UOPD_TRY(graph.Verified(seed));
+  UOPD_TRY(graph.Verified(values[0]));
+  auto gradients = rules::Gradient(ctx, values[0], seed, wanted, graph.executor().default_device());
   if (!gradients.ok()) return Located("Gradient", site, gradients.status());
   std::vector<Tensor> out;
   for (size_t i = 0; i < targets.size(); ++i) {
-    out.push_back(Made(targets[i], (*gradients)[i], "Gradient", site));
+    const UOp gradient = ir::Substitute(ctx, (*gradients)[i], back);
+    out.push_back(Made(targets[i], gradient, "Gradient", site));
     UOPD_TRY(out.back().status());
   }
   return out;

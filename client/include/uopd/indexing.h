@@ -46,7 +46,8 @@ Tensor Index(const Tensor& x, std::span<const IndexItem> items, Site site = Site
 Tensor IndexPut(const Tensor& x, std::span<const IndexItem> items, Operand value,
                 bool accumulate = false);
 // x[items] = value, as Tensor::Assign.
-void AssignIndex(Tensor& x, std::span<const IndexItem> items, Operand value);
+// An error leaves x as it was.
+absl::Status AssignIndex(Tensor& x, std::span<const IndexItem> items, Operand value);
 
 // x with out[index[i][j][k]][j][k] = src[i][j][k] for axis 0; likewise for other axes. The index is at most as
 // long as src along each axis, and as x along all other axes. Of several values the last one counts. Takes time

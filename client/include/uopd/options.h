@@ -30,6 +30,9 @@ struct ClientOptions {
   std::string device;
   // Seed of the random stream. Equal seeds and equal calls give equal numbers.
   uint64_t seed = 0;
+  // Memory on the daemon that is kept for nothing but gradients through tensors that were realised. Beyond that the graphs of
+  // those that were realised first are dropped, and Backward of what needs them is an error.
+  uint64_t history_bytes = uint64_t{256} << 20;
   // Sent with every request.
   ExecutionOptions execution;
 };

@@ -50,8 +50,7 @@ class Operand {
   // NOLINTBEGIN(google-explicit-constructor)
   Operand(const Tensor& t, Site site = Site::current()) : tensor_(&t), site_(site) {}
   template <class T>
-    requires std::is_arithmetic_v<T>
-  Operand(T v, Site site = Site::current())
+  requires std::is_arithmetic_v<T> Operand(T v, Site site = Site::current())
       : number_(static_cast<double>(v)),
         integer_(IntegerOf(v)),
         is_integer_(std::is_integral_v<T>),
@@ -182,11 +181,18 @@ class Tensor {
 
   // Gives the tensor another value of its shape and dtype. Tensors that were built from it before
   // still see the old value. When the tensor is realised, its memory is overwritten, unless another
-  // tensor still needs the old contents.
+  // tensor still needs the old contents. An assignment to a view (Reshape, Permute, Transpose, Flip, Shrink, Slice, Select,
+  // Squeeze, Unsqueeze, Narrow, Split, Chunk, Detach, Index without tensors, and views of views) also changes these elements of
+  // what it is a view of, in place under the same condition.
   void Assign(Operand value);
+  // The same; an error leaves the tensor as it was.
+  absl::Status TryAssign(Operand value);
+  // Another tensor with the value that this one has now.
+  Tensor Snapshot() const;
+  // True if an assignment to it changes another tensor too, which still exists.
+  bool is_view() const;
   // As Assign, for a part of the tensor: it begins at `begin` along one axis and has the length of
-  // `value` there. The rest keeps its values. The part is written in place under the same
-  // condition. The gradient through it is UNIMPLEMENTED.
+  // `value` there. The rest keeps its values.
   void AssignNarrow(int64_t axis, Size begin, const Tensor& value, Site site = Site::current());
 
   // Differentiation. RequireGrad makes the tensor a leaf. Backward, called on a loss, adds
@@ -369,7 +375,8 @@ Tensor Concat(std::span<const Tensor> parts, int64_t axis = 0, Site site = Site:
 Tensor Stack(std::span<const Tensor> parts, int64_t axis = 0, Site site = Site::current());
 
 // d(loss)/d(target) for every target; zeros for a target that the loss does not depend on.
-// FAILED_PRECONDITION for a loss that has been realised, because its graph is gone.
+// Tensors that were realised, or read, are no exception: gradients flow through them. FAILED_PRECONDITION for a loss whose graph is
+// gone: a tensor that it was computed from was assigned another value meanwhile, or nothing that it was computed from is left.
 absl::StatusOr<std::vector<Tensor>> Gradient(const Tensor& loss, std::span<const Tensor> targets,
                                              Site site = Site::current());
 

@@ -180,6 +180,34 @@ auto ToPython(std::tuple<T...> all) {
   return std::apply([](auto&... t) { return std::tuple{Handle(std::move(t))...}; }, all);
 }
 
+// An operation that has nothing to do returns its operand. Python gets another tensor: an assignment to one must not change the
+// other. Views of the whole (x[:]) are other tensors already.
+template <class T>
+void Part(Tensor& result, const T& argument) {
+  if constexpr (std::is_same_v<T, Handle>) {
+    if (result.state() == argument.tensor().state()) result = result.Snapshot();
+  } else if constexpr (std::is_same_v<T, Arg>) {
+    if (auto* h = std::get_if<const Handle*>(&argument.value)) Part(result, **h);
+  } else if constexpr (std::is_same_v<T, std::vector<const Handle*>>) {
+    for (const Handle* h : argument) Part(result, *h);
+  }
+}
+template <class T>
+void Part(std::vector<Tensor>& results, const T& argument) {
+  for (Tensor& t : results) Part(t, argument);
+}
+template <class T>
+void Part(std::pair<Tensor, Tensor>& results, const T& argument) {
+  Part(results.first, argument);
+  Part(results.second, argument);
+}
+template <class... R, class T>
+void Part(std::tuple<R...>& results, const T& argument) {
+  std::apply([&](auto&... t) { (Part(t, argument), ...); }, results);
+}
+template <class T>
+void Part(absl::Status&, const T&) {}
+
 template <class T>
 void CheckOwn(const T& argument) {
   if constexpr (std::is_same_v<T, Handle>)
@@ -220,6 +248,7 @@ class Ops {
         R r = f(site, a...);
         status = internal::StatusOf(r);
         if (!status.ok()) return std::nullopt;  // destroyed under the lock
+        (internal::Part(r, a), ...);
         return r;
       });
       Check(status);

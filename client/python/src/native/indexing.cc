@@ -53,10 +53,7 @@ void BindIndexing(Ops op) {
     const auto items = Items(python_items);
     const Site site = CallerSite();
     const client::SiteScope scope(site);
-    Check(Locked([&] {
-      fn::AssignIndex(x.tensor(), items, value.At(site));
-      return x.tensor().status();
-    }));
+    Check(Locked([&] { return fn::AssignIndex(x.tensor(), items, value.At(site)); }));
   });
   m.def("index_put", [](H x, const nb::tuple& python_items, const Arg& value, bool accumulate) {
     x.CheckEpoch();
@@ -67,18 +64,6 @@ void BindIndexing(Ops op) {
     Tensor t = Locked([&] { return fn::IndexPut(x.tensor(), items, value.At(site), accumulate); });
     Check(Locked([&] { return t.status(); }));
     return Handle(std::move(t));
-  });
-  // From `begin`, which may be a scalar tensor of variables, on.
-  m.def("assign_narrow", [](Handle& x, int64_t axis, const Arg& begin, H value) {
-    x.CheckEpoch();
-    value.CheckEpoch();
-    internal::CheckOwn(begin);
-    const Site site = CallerSite();
-    const client::SiteScope scope(site);
-    Check(Locked([&] {
-      x.tensor().AssignNarrow(axis, SizeOf(begin), value.tensor(), site);
-      return x.tensor().status();
-    }));
   });
   op("take", [](Site s, H x, H i) { return fn::Take(x.tensor(), i.tensor(), s); });
   op("gather",

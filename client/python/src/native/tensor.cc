@@ -70,6 +70,8 @@ void BindTensor(nb::module_& m) {
                    [](const Handle& x) { return Locked([&] { return x.tensor().devices(); }); })
       .def_prop_ro("shard_axis", [](const Handle& x) { return x.tensor().shard_axis(); })
       .def_prop_ro("is_symbolic", [](const Handle& x) { return x.tensor().is_symbolic(); })
+      .def_prop_ro("is_view",
+                   [](const Handle& x) { return Locked([&] { return x.tensor().is_view(); }); })
       .def_prop_ro("is_realized",
                    [](const Handle& x) { return Locked([&] { return x.tensor().is_realized(); }); })
       .def_prop_ro("at_hand",
@@ -122,10 +124,11 @@ void BindTensor(nb::module_& m) {
     internal::CheckOwn(value);
     const Site site = CallerSite();
     const client::SiteScope scope(site);
-    Check(Locked([&] {
-      x.tensor().Assign(value.At(site));
-      return x.tensor().status();
-    }));
+    Check(Locked([&] { return x.tensor().TryAssign(value.At(site)); }));
+  });
+  m.def("snapshot", [](const Handle& x) {
+    x.CheckEpoch();
+    return Locked([&] { return Handle(x.tensor().Snapshot()); });
   });
   nb::dict dtypes;
   for (int d = 0; d < ir::kDtypeCount; ++d) {

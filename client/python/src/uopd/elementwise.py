@@ -163,7 +163,7 @@ class Elementwise(Base):
   def __eq__(self, x: Any) -> Tensor: return self.eq(x)  # type: ignore[override]
   def __ne__(self, x: Any) -> Tensor: return self.ne(x)  # type: ignore[override]
   def __neg__(self) -> Tensor: return self.neg()
-  def __pos__(self) -> Tensor: return wrap(self._h)
+  def __pos__(self) -> Tensor: return wrap(_core.snapshot(self._h))
   def __invert__(self) -> Tensor: return self.bitwise_not()
   def __abs__(self) -> Tensor: return wrap(_core.abs(self._h))
   __hash__ = object.__hash__

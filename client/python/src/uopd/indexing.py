@@ -193,15 +193,9 @@ def _symbolic(h: _core.Handle, items: tuple[Any, ...]) -> _core.Handle:
 
 
 def _assign_symbolic(h: _core.Handle, items: tuple[Any, ...], value: Any) -> None:
-  """h[:, begin:end, ...] = value, where the beginning is made of variables."""
-  spelled = _spelled(items, len(h.shape))
-  cut = [k for k, i in enumerate(spelled) if i != slice(None)]
-  if len(cut) != 1: raise IndexError("with variables a part is assigned that is cut along one axis")
-  axis, i = cut[0], spelled[cut[0]]
-  begin, length = (i, 1) if isinstance(i, Size) else (i.start or 0, length_of(i.start or 0, i.stop))
-  if not isinstance(length, int): raise IndexError("a part of fixed length is assigned: x[i:i + 3] = v")
-  value = _core.cast(handle(value), h.dtype)
-  if isinstance(i, Size) and len(value.shape) > axis: value = _core.unsqueeze(value, axis)
-  shape = list(h.shape)
-  shape[axis] = length
-  _core.assign_narrow(h, axis, arg(begin), _core.expand(value, shape))
+  """h[:, begin:end, ...] = value, where variables are among the indices."""
+  part = _symbolic(h, items)
+  if not isinstance(value, (int, float)):
+    value = _core.cast(handle(value), h.dtype)
+    if not part.is_symbolic: value = _core.expand(value, list(part.shape))
+  _core.assign(part, value)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from typing import Any, Callable, Generic, TypeVar
 
 from . import _core, runtime
+from .convert import is_numpy
+from .errors import WrongArgument
 from .runtime import client
 from .tensor import Tensor
 from .variable import Variable
@@ -13,11 +16,58 @@ from .variable import Variable
 Result = TypeVar("Result")
 
 
-def _leaves(value: Any, path: str) -> list[tuple[str, Any]]:
-  """Tensors and variables of an argument, also one level inside of lists, tuples and dicts."""
-  if isinstance(value, (Tensor, Variable)): return [(path, value)]
-  inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, (list, tuple)) else ()
-  return [(f"{path}[{key!r}]", v) for key, v in inner if isinstance(v, (Tensor, Variable))]
+class _Arguments:
+  """What a call gives: tensors and variables, which replays take; and everything else, which has to stay as it was."""
+  __slots__ = ("paths", "tensors", "variables", "rest")
+
+  def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    self.paths: list[str] = []
+    self.tensors: list[Tensor] = []
+    self.variables: dict[str, int] = {}
+    self.rest: list[tuple[str, Any]] = []
+    for i, v in enumerate(args): self._add(str(i), v)
+    for key in sorted(kwargs): self._add(key, kwargs[key])
+
+  def _add(self, path: str, value: Any) -> None:
+    if isinstance(value, Tensor):
+      self.paths.append(path)
+      self.tensors.append(value)
+    elif isinstance(value, Variable):
+      self.paths.append(path)
+      self.variables[value.name] = value.unbind()[1]
+    elif isinstance(value, dict):
+      self.rest.append((path, len(value)))
+      for key, v in value.items(): self._add(f"{path}[{key!r}]", v)
+    elif isinstance(value, (list, tuple)):
+      self.rest.append((path, len(value)))
+      for i, v in enumerate(value): self._add(f"{path}[{i}]", v)
+    else: self.rest.append((path, value))
+
+  def forget(self) -> None:
+    """Keeps what the next calls are compared with: no tensors, and no object that is equal to itself alone."""
+    self.tensors = []
+    self.rest = [(path, weakref.ref(v) if type(v).__eq__ is object.__eq__ and hasattr(v, "__weakref__") else v) for path, v in self.rest]
+
+  def inner(self) -> list[tuple[str, Any]]:
+    """Tensors that are attributes of objects among the arguments."""
+    return [(f"{path}.{name}", v) for path, o in self.rest for name, v in getattr(o, "__dict__", {}).items() if isinstance(v, Tensor)]
+
+
+def _check_constants(now: _Arguments, then: _Arguments, inner: list[tuple[str, Any]]) -> None:
+  """ValueError for an argument that a replay would not see."""
+  if now.paths != then.paths: raise WrongArgument(f"TinyJit: the arguments with tensors are {now.paths}; recorded were {then.paths}")
+  if len(now.rest) != len(then.rest): raise WrongArgument("TinyJit: the arguments have another structure than the recorded ones")
+  for (path, new), (name, old) in zip(now.rest, then.rest):
+    if isinstance(old, weakref.ref): old = old()
+    if path == name and (new is old or type(new) is type(old) and bool(new == old)): continue
+    raise WrongArgument(f"TinyJit: argument {path} is {new!r}; the function was recorded with {old!r}, which a replay would use. "
+                     "Give a Tensor or a bound Variable, or call reset()")
+  if not inner: return
+  held = dict(now.inner())
+  for path, ref in inner:
+    if held.get(path) is not ref():
+      raise WrongArgument(f"TinyJit: {path} is another tensor than when the function was recorded, whose memory a replay would use. "
+                       "Assign to that tensor, give it as an argument, or call reset()")
 
 
 def _outputs(value: Any) -> list[Tensor]:
@@ -28,66 +78,95 @@ def _outputs(value: Any) -> list[Tensor]:
   raise TypeError(f"a function under TinyJit returns tensors, and lists, tuples and dicts of them, not {type(value).__name__}")
 
 
+def _with_inputs(value: Any, places: dict[int, int], inputs: list[Tensor]) -> Any:
+  """A result of the recorded call, in which arguments that it returned are those of this call."""
+  if isinstance(value, Tensor): return inputs[places[id(value)]] if id(value) in places else value
+  if isinstance(value, dict): return {key: _with_inputs(v, places, inputs) for key, v in value.items()}
+  if isinstance(value, tuple) and hasattr(value, "_fields"): return type(value)(*(_with_inputs(v, places, inputs) for v in value))
+  if isinstance(value, (list, tuple)): return type(value)(_with_inputs(v, places, inputs) for v in value)
+  return value
+
+
 class TinyJit(Generic[Result]):
   """A decorator. The first call runs the function, the second one records what it sends, and later calls send that again
   without running the function. What changes from call to call is given as arguments: tensors of the same shape and dtype, and
-  bound variables. A replay returns the tensors of the second call, with new contents. `prune` changes nothing: what does not depend on the
-  arguments is computed with each replay.
+  bound variables, also within lists, tuples and dicts. Other arguments have to stay as they were: else the call is a ValueError. A
+  replay returns the tensors of the second call, with new contents. As a method, each object has a recording of its own.
 
   >>> from uopd import Tensor, TinyJit
   >>> @TinyJit
   ... def double(x): return (x * 2).realize()
   >>> [double(Tensor([float(i)])).item() for i in range(4)]
   [0.0, 2.0, 4.0, 6.0]
+
+  prune: accepted for programs that give it; a replay sends what depends on the arguments and what does not.
   """
-  def __new__(cls, fxn: Callable[..., Result] | None = None, prune: bool = False) -> Any:
+  def __new__(cls, fxn: Callable[..., Result] | None = None, captured: Any = None, prune: bool = False) -> Any:
     return functools.partial(cls, prune=prune) if fxn is None else super().__new__(cls)  # @TinyJit(prune=True)
-  def __init__(self, fxn: Callable[..., Result], prune: bool = False) -> None:
+  def __init__(self, fxn: Callable[..., Result], captured: Any = None, prune: bool = False) -> None:
+    if captured is not None: raise WrongArgument("TinyJit: a recording belongs to the process that made it")
     self.fxn, self.prune = fxn, prune
     functools.update_wrapper(self, fxn)
+    self._of: dict[int, tuple[Any, TinyJit[Result]]] = {}
     self.reset()
 
   def reset(self) -> None:
     """Forgets what was recorded: the next call runs the function."""
     self.cnt = 0
     self._jit: _core.Jit | None = None
-    self._paths: list[str] = []
+    self._then: _Arguments | None = None
+    self._inner: list[tuple[str, Any]] = []
     self._result: Any = None
+    self._places: dict[int, int] = {}
+    for _, jit in self._of.values(): jit.reset()
+
+  def __reduce__(self) -> Any: return type(self), (self.fxn, None, self.prune)
 
   @property
   def captured(self) -> bool:
     """True once later calls are replays."""
     return self.cnt >= 2
 
-  def __get__(self, obj: Any, objtype: Any = None) -> Callable[..., Result]: return functools.partial(self.__call__, obj)
+  def __get__(self, obj: Any, objtype: Any = None) -> Callable[..., Result]:
+    if obj is None: return self
+    known = self._of.get(id(obj))
+    if known is None or known[0]() is not obj:
+      forget, key = self._of.pop, id(obj)
+      known = self._of[key] = weakref.ref(obj, lambda _: forget(key, None)), TinyJit(self.fxn, None, self.prune)
+    return functools.partial(known[1].__call__, obj)
 
   def __call__(self, *args: Any, **kwargs: Any) -> Result:
     if not runtime.jit:  # Context(JIT=0)
       called = self.fxn(*args, **kwargs)
       for t in _outputs(called): t.realize()
       return called
-    named = [(str(i), v) for i, v in enumerate(args)] + sorted(kwargs.items())
-    leaves = [leaf for name, value in named for leaf in _leaves(value, name)]
-    tensors = [v._h for _, v in leaves if isinstance(v, Tensor)]
-    variables = {v.name: v.unbind()[1] for _, v in leaves if isinstance(v, Variable)}
-    paths = [path for path, _ in leaves]
+    now = _Arguments(args, kwargs)
     if self.cnt >= 2:
-      if paths != self._paths: raise ValueError(f"TinyJit: the arguments with tensors are {paths}; recorded were {self._paths}")
-      assert self._jit is not None
-      self._jit.replay(tensors, list(variables), list(variables.values()))
-      return self._result
+      assert self._jit is not None and self._then is not None
+      _check_constants(now, self._then, self._inner)
+      self._jit.replay([t._h for t in now.tensors], list(now.variables), list(now.variables.values()))
+      return _with_inputs(self._result, self._places, now.tensors) if self._places else self._result
     if self.cnt == 0:
       result = self.fxn(*args, **kwargs)
       for t in _outputs(result): t.realize()
       self.cnt = 1
       return result
+    for path, value in now.rest:
+      if is_numpy(value) and value.ndim:
+        raise TypeError(f"TinyJit: argument {path} is an array, which a replay would not see: give a Tensor")
+    before = now.inner()
     jit = _core.jit(client())
-    jit.begin(tensors)
+    jit.begin([t._h for t in now.tensors])
     try:
       result = self.fxn(*args, **kwargs)
       jit.end([t._h for t in _outputs(result)])
     except BaseException:
       jit.abandon()
       raise
-    self._jit, self._paths, self._result, self.cnt = jit, paths, result, 2
+    after = dict(now.inner())
+    self._inner = [(path, weakref.ref(t)) for path, t in before if after.get(path) is t]
+    own = {id(t): i for i, t in enumerate(now.tensors)}
+    self._places = {id(t): own[id(t)] for t in _outputs(result) if id(t) in own}
+    now.forget()
+    self._jit, self._then, self._result, self.cnt = jit, now, result, 2
     return result

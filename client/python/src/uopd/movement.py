@@ -115,7 +115,7 @@ class Movement(Base):
     """Without an axis of size 1, or without all such axes. An axis of another size stays."""
     if dim is None: return self.reshape([d for d in self.shape if d != 1])
     dim = self._axis(dim)
-    return wrap(_core.squeeze(self._h, dim)) if self.ndim and self.shape[dim] == 1 else wrap(self._h)
+    return wrap(_core.squeeze(self._h, dim)) if self.ndim and self.shape[dim] == 1 else wrap(_core.snapshot(self._h))
   def unsqueeze(self, dim: int) -> Tensor:
     """With a new axis of size 1."""
     return wrap(_core.unsqueeze(self._h, self._axis(dim, 1)))

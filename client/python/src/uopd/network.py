@@ -179,7 +179,7 @@ class Network(Base):
   def dropout(self, p: float = 0.5) -> Tensor:
     """While Tensor.training: zeroes elements with probability p and scales the others by 1 / (1 - p)."""
     if not 0 <= p <= 1: raise WrongArgument(f"p is {p}, not within 0 and 1")
-    if not type(self).training or p == 0: return wrap(self._h)  # type: ignore[attr-defined]
+    if not type(self).training or p == 0: return wrap(_core.snapshot(self._h))  # type: ignore[attr-defined]
     return wrap(_core.mul(self._h, 0)) if p == 1 else wrap(_core.dropout(self._h, p))
   def one_hot(self, num_classes: int, dtype: DTypeLike | None = None) -> Tensor:
     """1 at the position that each integer says, along a new last axis.

@@ -61,7 +61,7 @@ class Tensor(Creation, Elementwise, Functions, Activations, Movement, Indexing, 
       become_file(self, data, kind, device)
       if requires_grad is not None: self._h.requires_grad = requires_grad
       return
-    if isinstance(data, Base): self._h = data._h if kind is None else _core.cast(data._h, kind.core)
+    if isinstance(data, Base): self._h = _core.snapshot(data._h) if kind is None else _core.cast(data._h, kind.core)
     else: self._h = handle_of(data, kind)
     placed(self, device, requires_grad)
 
@@ -72,7 +72,13 @@ class Tensor(Creation, Elementwise, Functions, Activations, Movement, Indexing, 
 
   # New values.
   def assign(self, x: Any) -> Tensor:
-    """Gives the tensor another value of its dtype, whose shape broadcasts to its own. Tensors that were made from it keep the old one."""
+    """Gives the tensor another value of its dtype, whose shape broadcasts to its own. Tensors that were made from it keep the old one.
+    An assignment to a view changes what it is a view of, too.
+
+    >>> x = Tensor([1, 2, 3, 4])
+    >>> x[1:3].assign(Tensor([7, 8])).tolist(), x.tolist()
+    ([7, 8], [1, 7, 8, 4])
+    """
     _core.assign(self._h, arg(x) if isinstance(x, (Base, int, float)) else handle_of(x, self.dtype))
     return self
   def replace(self, x: Tensor) -> Tensor:
@@ -82,20 +88,27 @@ class Tensor(Creation, Elementwise, Functions, Activations, Movement, Indexing, 
   def clone(self, device: Any = None) -> Tensor:
     """A copy with memory of its own."""
     return self._still(placed(wrap(_core.contiguous(self._h)), device))
-  def __copy__(self) -> Tensor: return wrap(self._h)
-  def __iadd__(self, x: Any) -> Tensor: return self.assign(self.add(x))
-  def __isub__(self, x: Any) -> Tensor: return self.assign(self.sub(x))
-  def __imul__(self, x: Any) -> Tensor: return self.assign(self.mul(x))
-  def __itruediv__(self, x: Any) -> Tensor: return self.assign(self.div(x))
-  def __ifloordiv__(self, x: Any) -> Tensor: return self.assign(self // x)
-  def __imod__(self, x: Any) -> Tensor: return self.assign(self.mod(x))
-  def __ipow__(self, x: Any) -> Tensor: return self.assign(self.pow(x))
-  def __imatmul__(self, x: Any) -> Tensor: return self.assign(self.matmul(x))
-  def __iand__(self, x: Any) -> Tensor: return self.assign(self.bitwise_and(x))
-  def __ior__(self, x: Any) -> Tensor: return self.assign(self.bitwise_or(x))
-  def __ixor__(self, x: Any) -> Tensor: return self.assign(self.bitwise_xor(x))
-  def __ilshift__(self, x: Any) -> Tensor: return self.assign(self.lshift(x))
-  def __irshift__(self, x: Any) -> Tensor: return self.assign(self.rshift(x))
+  def __copy__(self) -> Tensor: return wrap(_core.snapshot(self._h))
+  def _changed(self, x: Tensor) -> Tensor:
+    """What `self += y` makes of self, where x is self + y. A view of a tensor that is there gets another value, and that tensor keeps
+    its own: x[1:3] += y changes x because Python assigns the result to x[1:3]."""
+    if not self._h.is_view: return self.assign(x)
+    if x.dtype is not self.dtype or x.shape != self.shape:
+      raise WrongArgument(f"a view of {self.dtype.name} {self.shape} cannot become {x.dtype.name} {x.shape}")
+    return x
+  def __iadd__(self, x: Any) -> Tensor: return self._changed(self.add(x))
+  def __isub__(self, x: Any) -> Tensor: return self._changed(self.sub(x))
+  def __imul__(self, x: Any) -> Tensor: return self._changed(self.mul(x))
+  def __itruediv__(self, x: Any) -> Tensor: return self._changed(self.div(x))
+  def __ifloordiv__(self, x: Any) -> Tensor: return self._changed(self // x)
+  def __imod__(self, x: Any) -> Tensor: return self._changed(self.mod(x))
+  def __ipow__(self, x: Any) -> Tensor: return self._changed(self.pow(x))
+  def __imatmul__(self, x: Any) -> Tensor: return self._changed(self.matmul(x))
+  def __iand__(self, x: Any) -> Tensor: return self._changed(self.bitwise_and(x))
+  def __ior__(self, x: Any) -> Tensor: return self._changed(self.bitwise_or(x))
+  def __ixor__(self, x: Any) -> Tensor: return self._changed(self.bitwise_xor(x))
+  def __ilshift__(self, x: Any) -> Tensor: return self._changed(self.lshift(x))
+  def __irshift__(self, x: Any) -> Tensor: return self._changed(self.rshift(x))
 
   # Gradients.
   @property
@@ -162,7 +175,7 @@ class Tensor(Creation, Elementwise, Functions, Activations, Movement, Indexing, 
     if runtime.is_disk(device):
       from .disk import new_file
       return new_file(device, self.shape, self.dtype).assign(self)
-    return self._still(placed(wrap(self._h), device))
+    return self._still(placed(wrap(_core.snapshot(self._h)), device))
   def to_(self, device: Any) -> Tensor:
     """Moves this object to another device."""
     wish, gradient = self._h.requires_grad, self.grad

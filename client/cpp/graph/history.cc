@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT
+#include "client/cpp/graph/history.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "client/cpp/graph/graph_state.h"
+
+namespace uopd::client {
+
+using ir::Op;
+using ir::UOp;
+
+namespace {
+
+// Replaces nodes as ir::Substitute does. A state of a stored value that is replaced (AFTER) becomes a new value.
+UOp Replaced(ir::UOpContext& ctx, UOp root, const ir::Substitution& map) {
+  absl::flat_hash_map<uint32_t, UOp> done(map.begin(), map.end());
+  ir::SymbolicDims srcs;
+  for (UOp u :
+       ir::Toposort(ctx, std::span(&root, 1), [&](UOp v) { return !map.contains(v.id()); })) {
+    if (done.contains(u.id())) continue;
+    UOp out = u;
+    if (u.Is(Op::AFTER) && done.at(u.src(0).id()) != u.src(0) &&
+        !done.at(u.src(0).id()).Is(Op::AFTER)) {
+      std::vector<UOp> steps;
+      for (UOp part = u.src(1).src(0); part != u.src(0); part = part.src(0))
+        steps.push_back(done.at(part.id()));
+      out = Updated(ctx, done.at(u.src(0).id()), steps, done.at(u.src(1).src(1).id()));
+    } else if (!u.Is(Op::STORE) || IsStored(StoredBelow(done.at(u.src(0).id())))) {
+      srcs.clear();
+      for (UOp s : u.srcs()) srcs.push_back(done.at(s.id()));
+      out = ctx.WithSources(u, srcs);
+    }
+    done.emplace(u.id(), out);
+  }
+  return done.at(root.id());
+}
+
+}  // namespace
+
+void Histories::Add(UOp stored, UOp value, std::vector<uint64_t> reads, Moment made) {
+  const uint64_t number = NumbersOf(stored)[0];
+  const uint64_t order = next_order_++;
+  by_order_.emplace(order, number);
+  entries_.emplace(number, Entry{stored, value, std::move(reads), order, made});
+}
+
+void Histories::AddEnded(UOp stored, Moment made) {
+  ended_[NumbersOf(stored)[0]] = {nullptr, made};
+}
+
+void Histories::Erase(uint64_t number) {
+  const auto it = entries_.find(number);
+  if (it == entries_.end()) return;
+  by_order_.erase(it->second.order);
+  entries_.erase(it);
+}
+
+void Histories::Removed(uint64_t number) {
+  ended_.erase(number);
+  Erase(number);
+}
+
+void Histories::Written(uint64_t number, bool assigned, BufferTable& buffers) {
+  if (assigned) buffers.at(number).written = ++next_written_;
+  Removed(number);
+  std::vector<uint64_t> ends;
+  for (const auto& [reader, entry] : entries_) {
+    if (std::ranges::find(entry.reads, number) != entry.reads.end()) ends.push_back(reader);
+  }
+  for (uint64_t reader : ends) End(reader, buffers);
+}
+
+void Histories::End(uint64_t number, const BufferTable& buffers) {
+  const Entry& entry = entries_.at(number);
+  const Moment made = entry.made;
+  std::vector<uint64_t> todo = entry.reads, reads;
+  absl::flat_hash_set<uint64_t> seen(todo.begin(), todo.end());
+  auto add = [&](std::span<const uint64_t> more) {
+    for (uint64_t n : more) {
+      if (seen.insert(n).second) todo.push_back(n);
+    }
+  };
+  bool all = false;
+  while (!todo.empty()) {
+    const uint64_t below = todo.back();
+    todo.pop_back();
+    if (!buffers.Has(below)) continue;
+    reads.push_back(below);
+    if (const auto it = ended_.find(below); it != ended_.end()) {
+      all |= it->second.reads == nullptr;
+      if (!all) add(*it->second.reads);
+    }
+    if (const auto it = entries_.find(below); it != entries_.end()) add(it->second.reads);
+  }
+  std::ranges::sort(reads);
+  ended_[number] = {all ? nullptr : std::make_shared<const std::vector<uint64_t>>(std::move(reads)),
+                    made};
+  Erase(number);
+}
+
+void Histories::Stored(ir::UOpContext& ctx, UOp value, UOp stored) {
+  for (auto& [number, entry] : entries_) {
+    if (entry.value == value || !ir::Reaches(ctx, entry.value, value)) continue;
+    entry.value = ir::Substitute(ctx, entry.value, {{value.id(), stored}});
+    for (uint64_t part : NumbersOf(stored)) entry.reads.push_back(part);
+  }
+}
+
+bool Histories::MayBeAsked(std::span<const uint64_t> reads, const NumberSet& live,
+                           const BufferTable& buffers) const {
+  std::vector<uint64_t> todo(reads.begin(), reads.end());
+  absl::flat_hash_set<uint64_t> seen(reads.begin(), reads.end());
+  while (!todo.empty()) {
+    const uint64_t number = todo.back();
+    todo.pop_back();
+    if (live.Contains(number) && ir::IsFloat(buffers.at(number).dtype)) return true;
+    const auto it = entries_.find(number);
+    if (it == entries_.end()) continue;
+    for (uint64_t below : it->second.reads) {
+      if (seen.insert(below).second) todo.push_back(below);
+    }
+  }
+  return false;
+}
+
+void Histories::Keep(const NumberSet& live, const NumberSet& asked, std::span<const uint64_t> reads,
+                     const BufferTable& buffers, NumberSet& kept) {
+  for (;;) {
+    std::vector<uint64_t> todo(reads.begin(), reads.end()), unasked;
+    absl::flat_hash_set<uint64_t> only(reads.begin(), reads.end());
+    for (const auto& [number, entry] : entries_) {
+      if (!live.Contains(number)) continue;
+      if (!MayBeAsked(entry.reads, asked, buffers)) {
+        unasked.push_back(number);
+        continue;
+      }
+      for (uint64_t below : entry.reads) {
+        if (only.insert(below).second) todo.push_back(below);
+      }
+    }
+    for (uint64_t number : unasked) Erase(number);
+    while (!todo.empty()) {
+      const auto it = entries_.find(todo.back());
+      todo.pop_back();
+      if (it == entries_.end()) continue;
+      for (uint64_t below : it->second.reads) {
+        if (only.insert(below).second) todo.push_back(below);
+      }
+    }
+    uint64_t bytes = 0;
+    for (uint64_t number : only) bytes += live.Contains(number) ? 0 : buffers.at(number).bytes;
+    if (entries_.empty() || (bytes <= most_bytes_ && entries_.size() <= kMost)) {
+      for (uint64_t number : only) kept.Insert(number);
+      return;
+    }
+    End(by_order_.begin()->second, buffers);
+  }
+}
+
+const Histories::Entry* Histories::Find(UOp stored) const {
+  if (!IsStored(stored)) return nullptr;
+  const auto it = entries_.find(NumbersOf(stored)[0]);
+  return it != entries_.end() && it->second.stored == stored ? &it->second : nullptr;
+}
+
+Histories::Expansion Histories::Expand(ir::UOpContext& ctx, std::span<const UOp> roots) const {
+  Expansion out{{roots.begin(), roots.end()}, {}};
+  // A history reads values that are older, so the oldest one is expanded first.
+  std::map<uint64_t, const Entry*> found;
+  std::vector<UOp> todo(roots.begin(), roots.end());
+  absl::flat_hash_set<uint32_t> seen;
+  while (!todo.empty()) {
+    std::vector<UOp> next;
+    for (UOp u : ir::Toposort(ctx, todo, [&](UOp v) { return !seen.contains(v.id()); })) {
+      if (!seen.insert(u.id()).second) continue;
+      if (const Entry* const entry = Find(u);
+          entry != nullptr && found.emplace(entry->order, entry).second)
+        next.push_back(entry->value);
+    }
+    todo = std::move(next);
+  }
+  if (found.empty()) return out;
+  ir::Substitution map;
+  for (const auto& [order, entry] : found) {
+    const UOp value = Replaced(ctx, entry->value, map);
+    map.emplace(entry->stored.id(), value);
+    if (!IsStored(value)) out.back.try_emplace(value.id(), entry->stored);
+  }
+  for (UOp& root : out.roots) root = Replaced(ctx, root, map);
+  return out;
+}
+
+bool Histories::Ended::MayRead(const TensorState& t, const BufferTable& buffers) const {
+  if (t.since > made.since) return false;
+  if (!IsStored(t.uop) || reads == nullptr) return true;
+  return std::ranges::any_of(NumbersOf(t.uop), [&](uint64_t number) {
+    const ClientBuffer& b = buffers.at(number);
+    return b.handle >= made.handle || b.written > made.written ||
+           std::ranges::binary_search(*reads, number);
+  });
+}
+
+absl::Status Histories::CheckWhole(const ir::UOpContext& ctx, UOp root,
+                                   std::span<const TensorState* const> targets,
+                                   const BufferTable& buffers) const {
+  if (ended_.empty()) return absl::OkStatus();
+  for (UOp u : ir::Toposort(ctx, root)) {
+    if (!u.Is(ir::Op::BUFFER)) continue;
+    const auto ended = ended_.find(static_cast<uint64_t>(u.slot()));
+    if (ended == ended_.end()) continue;
+    for (const TensorState* t : targets) {
+      const bool itself = IsStored(t->uop) && NumbersOf(t->uop)[0] == ended->first;
+      if (itself || !ended->second.MayRead(*t, buffers)) continue;
+      return absl::FailedPreconditionError(
+          "the graph of a realised tensor below the loss is gone: a tensor that it was computed "
+          "from has another value now, or ClientOptions::history_bytes was reached. Call Backward "
+          "earlier, or Detach the realised tensor");
+    }
+  }
+  return absl::OkStatus();
+}
+
+void Histories::MoveTo(const ir::UOpContext& from, ir::UOpContext& to,
+                       absl::flat_hash_map<uint32_t, UOp>& map) {
+  for (auto& [number, entry] : entries_) {
+    entry.stored = ir::CopyTo(from, entry.stored, to, map);
+    entry.value = ir::CopyTo(from, entry.value, to, map);
+  }
+}
+
+}  // namespace uopd::client

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+#include "client/cpp/graph/view.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "client/cpp/graph/graph_state.h"
+#include "core/ir/build.h"
+
+namespace uopd::client {
+namespace {
+
+using ir::Op;
+using ir::UOp;
+
+constexpr ir::OpSet kViews = {Op::RESHAPE, Op::PERMUTE, Op::FLIP, Op::SHRINK};
+
+// The part of `whole` that the steps lead to.
+UOp PartOf(ir::UOpContext& ctx, UOp whole, std::span<const UOp> steps) {
+  for (size_t i = steps.size(); i-- > 0;) {
+    ir::SymbolicDims srcs(steps[i].srcs().begin(), steps[i].srcs().end());
+    srcs[0] = whole;
+    whole = ctx.WithSources(steps[i], srcs);
+  }
+  return whole;
+}
+
+// The inverse: x, which has the shape of the part, at its place in the shape of the whole, and zeros elsewhere.
+UOp Placed(ir::UOpContext& ctx, UOp x, std::span<const UOp> steps, std::span<const UOp> shapes) {
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const UOp u = steps[i];
+    if (u.Is(Op::PERMUTE)) {
+      ir::Dims inverse(u.ints().size());
+      for (size_t k = 0; k < inverse.size(); ++k)
+        inverse[static_cast<size_t>(u.ints()[k])] = static_cast<int64_t>(k);
+      x = ir::Permute(ctx, x, inverse);
+    } else if (u.Is(Op::FLIP)) {
+      x = ir::Flip(ctx, x, u.ints());
+    } else if (u.Is(Op::RESHAPE)) {
+      x = ir::Reshape(ctx, x, shapes[i]);
+    } else if (u.Is(Op::PAD)) {  // its padding belongs to nothing
+      x = ir::Shrink(ctx, x, u.src(1), shapes[i]);
+    } else {
+      x = ir::Pad(ctx, x, u.src(1), shapes[i]);
+    }
+  }
+  return x;
+}
+
+// Whether a STORE should write the part. With pieces on several devices it must be known where the part lies. What is the whole in
+// another shape is a new value of it.
+bool CanBeStored(UOp whole, std::span<const UOp> steps) {
+  if (std::ranges::any_of(steps, [](UOp u) { return u.Is(Op::PAD); })) return false;
+  if (std::ranges::none_of(steps, [](UOp u) { return u.Is(Op::SHRINK); })) return false;
+  const UOp stored = StoredBelow(whole);
+  if (stored.Is(Op::BUFFER)) return true;
+  if (!IsStored(stored)) return false;
+  if (steps.size() != 1 || !steps[0].Is(Op::SHRINK)) return false;
+  if (stored.ints().empty()) return true;
+  const UOp starts = steps[0].src(1);
+  const auto axis = static_cast<size_t>(stored.ints()[0]);
+  return starts.src(axis).Is(Op::CONST);
+}
+
+}  // namespace
+
+bool MakesView(UOp u) { return u.Is(kViews) || u.Is(Op::DETACH); }
+
+UOp StoredBelow(UOp after) {
+  while (after.Is(Op::AFTER)) after = after.src(0);
+  return after;
+}
+
+UOp Updated(ir::UOpContext& ctx, UOp whole, std::span<const UOp> steps, UOp value) {
+  // The shape that each step was taken from.
+  std::vector<UOp> shapes(steps.size());
+  UOp at = whole;
+  for (size_t i = steps.size(); i-- > 0;) {
+    shapes[i] = ir::ShapeArg(ctx, *ctx.ShapeOf(at));
+    at = PartOf(ctx, at, steps.subspan(i, 1));
+  }
+  const UOp placed = Placed(ctx, value, steps, shapes);
+  if (std::ranges::none_of(steps, [](UOp u) { return u.Is(Op::SHRINK); })) return placed;
+  const UOp all = ir::Expand(ctx, ctx.Bool(true), ir::ShapeArg(ctx, *ctx.ShapeOf(value)));
+  return ir::Where(ctx, Placed(ctx, all, steps, shapes), placed, whole);
+}
+
+UOp Written(ir::UOpContext& ctx, UOp whole, std::span<const UOp> steps, UOp value) {
+  if (steps.empty()) return value;
+  if (!CanBeStored(whole, steps)) return Updated(ctx, whole, steps, value);
+  return ir::After(ctx, whole, {ir::Store(ctx, PartOf(ctx, whole, steps), value)});
+}
+
+void MoveTo(View& view, const ir::UOpContext& from, ir::UOpContext& to,
+            absl::flat_hash_map<uint32_t, UOp>& map) {
+  if (!view.step) return;
+  const UOp u = view.step;
+  // A constant of the step's dtype stands for what it was applied to.
+  ir::SymbolicDims srcs = {to.Const(u.dtype(), 0)};
+  for (UOp s : u.srcs().subspan(1)) srcs.push_back(ir::CopyTo(from, s, to, map));
+  view.step = to.Make(u.op(), u.dtype(), srcs, ir::CopyArg(to, u));
+}
+
+}  // namespace uopd::client
