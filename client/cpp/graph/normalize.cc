@@ -35,7 +35,7 @@ class Normalizer {
         replaced.try_emplace(o.value.id(), o.target);
     }
     absl::flat_hash_map<uint32_t, UOp> stores;  // id of a replaced value -> its STORE
-    for (UOp u : ir::Toposort(ctx_, roots)) {
+    for (UOp u : ir::ToposortValues(ctx_, roots)) {
       UOPD_ASSIGN(UOp v, Rewritten(u));
       if (auto it = replaced.find(u.id()); it != replaced.end()) {
         UOPD_ASSIGN(const UOp target, Target(it->second));
@@ -86,7 +86,7 @@ class Normalizer {
     if (u.Is(Op::BUFFER)) return Slot(u);
     if (u.Is(Op::AFTER) && !in_place_.contains(u.id())) return Updated(u);
     srcs_.clear();
-    for (UOp s : u.srcs()) srcs_.push_back(map_.at(s.id()));
+    for (UOp s : u.srcs().first(ir::ValueSourceCount(u))) srcs_.push_back(map_.at(s.id()));
     if (u.Is(Op::BIND) && srcs_.size() == 2) {
       const std::string name(u.src(0).text());
       const int64_t value = u.src(1).arg().AsInt();  // of a float variable: the bits of a double
