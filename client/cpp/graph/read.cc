@@ -123,7 +123,8 @@ Future GraphState::Read(const std::shared_ptr<TensorState>& t, std::span<char> o
 Future GraphState::ReadBuffer(uint64_t number, std::span<char> out) {
   if (absl::Status made = CheckMade(std::span(&number, 1)); !made.ok()) return Future(made);
   const ClientBuffer& b = buffers_.at(number);
-  if (b.data != nullptr) {
+  // What this process sent, unless a call that has not been answered yet wrote over it.
+  if (b.data != nullptr && b.version == 0) {
     std::memcpy(out.data(), b.data->data(), out.size());
     return Future();
   }

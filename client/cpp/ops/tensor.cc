@@ -104,12 +104,11 @@ void Tensor::Assign(Operand value) {
     t.replaces = UOp();
   };
   if (value.tensor() == nullptr) {
-    const absl::Status fits = CheckNumber(t.dtype, value.number());
+    const absl::Status fits = CheckNumber(t.dtype, value);
     if (!fits.ok()) return fail(Located("Assign", value.site(), fits));
   }
-  const Tensor v = value.tensor() != nullptr
-                       ? *value.tensor()
-                       : ScalarLike(*this, t.dtype, value.number()).Expand(t.dims);
+  const Tensor v = value.tensor() != nullptr ? *value.tensor()
+                                             : NumberLike(*this, t.dtype, value).Expand(t.dims);
   if (!v.status().ok()) return fail(v.status());
   if (v.state()->graph != t.graph || v.dims() != t.dims || v.dtype() != t.dtype ||
       v.is_symbolic()) {

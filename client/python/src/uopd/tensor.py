@@ -14,7 +14,7 @@ from .base import Base, arg, set_tensor_class, wrap
 from .contents import Contents
 from .convert import handle_of
 from .creation import Creation, placed
-from .dtype import DTypeLike, to_dtype
+from .dtype import DTypeLike, same_kind, to_dtype
 from .elementwise import Elementwise
 from .functions import Functions
 from .indexing import Indexing
@@ -65,19 +65,22 @@ class Tensor(Creation, Elementwise, Functions, Activations, Movement, Indexing, 
     """A copy with memory of its own."""
     return placed(wrap(_core.contiguous(self._h)), device)
   def __copy__(self) -> Tensor: return wrap(self._h)
-  def __iadd__(self, x: Any) -> Tensor: return self.assign(self.add(x))
-  def __isub__(self, x: Any) -> Tensor: return self.assign(self.sub(x))
-  def __imul__(self, x: Any) -> Tensor: return self.assign(self.mul(x))
-  def __itruediv__(self, x: Any) -> Tensor: return self.assign(self.div(x))
-  def __ifloordiv__(self, x: Any) -> Tensor: return self.assign(self // x)
-  def __imod__(self, x: Any) -> Tensor: return self.assign(self.mod(x))
-  def __ipow__(self, x: Any) -> Tensor: return self.assign(self.pow(x))
-  def __imatmul__(self, x: Any) -> Tensor: return self.assign(self.matmul(x))
-  def __iand__(self, x: Any) -> Tensor: return self.assign(self.bitwise_and(x))
-  def __ior__(self, x: Any) -> Tensor: return self.assign(self.bitwise_or(x))
-  def __ixor__(self, x: Any) -> Tensor: return self.assign(self.bitwise_xor(x))
-  def __ilshift__(self, x: Any) -> Tensor: return self.assign(self.lshift(x))
-  def __irshift__(self, x: Any) -> Tensor: return self.assign(self.rshift(x))
+  def _update(self, x: Tensor) -> Tensor:
+    """What x += y assigns: a value of a wider dtype of the same kind is converted to x's, as NumPy does it."""
+    return self.assign(x.cast(self.dtype) if same_kind(x.dtype, self.dtype) else x)
+  def __iadd__(self, x: Any) -> Tensor: return self._update(self.add(x))
+  def __isub__(self, x: Any) -> Tensor: return self._update(self.sub(x))
+  def __imul__(self, x: Any) -> Tensor: return self._update(self.mul(x))
+  def __itruediv__(self, x: Any) -> Tensor: return self._update(self.div(x))
+  def __ifloordiv__(self, x: Any) -> Tensor: return self._update(self // x)
+  def __imod__(self, x: Any) -> Tensor: return self._update(self.mod(x))
+  def __ipow__(self, x: Any) -> Tensor: return self._update(self.pow(x))
+  def __imatmul__(self, x: Any) -> Tensor: return self._update(self.matmul(x))
+  def __iand__(self, x: Any) -> Tensor: return self._update(self.bitwise_and(x))
+  def __ior__(self, x: Any) -> Tensor: return self._update(self.bitwise_or(x))
+  def __ixor__(self, x: Any) -> Tensor: return self._update(self.bitwise_xor(x))
+  def __ilshift__(self, x: Any) -> Tensor: return self._update(self.lshift(x))
+  def __irshift__(self, x: Any) -> Tensor: return self._update(self.rshift(x))
 
   # Gradients.
   @property

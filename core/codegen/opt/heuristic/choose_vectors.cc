@@ -111,6 +111,9 @@ bool Heuristic::Scatters(size_t axis) const {
 
 double Heuristic::LoadsOf(const Access& a, size_t axis, int64_t lanes) const {
   const auto stride = a.strides[axis];
+  // One element, that each lane loads or not by itself.
+  if (stride == 0 && !a.is_store && (a.gate_along & Bit(axis)) != 0)
+    return kGatherCost * static_cast<double>(lanes);
   if (stride == 0 || stride == 1) return 1;
   const bool few = stride && *stride > 1 && *stride <= std::min(kSmallStride, lanes - 1);
   if (few && !a.is_store) return 2 * static_cast<double>(*stride) - 1;
