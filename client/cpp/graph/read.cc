@@ -122,6 +122,8 @@ Future GraphState::Read(const std::shared_ptr<TensorState>& t, std::span<char> o
 
 Future GraphState::ReadBuffer(uint64_t number, std::span<char> out) {
   if (absl::Status made = CheckMade(std::span(&number, 1)); !made.ok()) return Future(made);
+  // A call that was answered may have failed: then the contents are what this process has.
+  if (buffers_.at(number).version != 0) Poll();
   const ClientBuffer& b = buffers_.at(number);
   // What this process sent, unless a call that has not been answered yet wrote over it.
   if (b.data != nullptr && b.version == 0) {
