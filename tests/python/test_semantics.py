@@ -228,6 +228,24 @@ def test_assignment_of_parts():
   assert y.tolist() == [0, 2, 2, 0]
 
 
+def test_many_parts_are_joined():
+  a = np.arange(8000, dtype=np.int32)
+  base = Tensor(a).realize()
+  for n in (2, 3, 5, 64, 256, 600):
+    assert Tensor.cat(*[base[i + 7:i + 8] for i in range(n - 1, -1, -1)]).tolist() == a[7:n + 7][::-1].tolist()
+  parts = [base[i:i + i % 4].reshape(-1, 1) for i in range(40)]
+  assert Tensor.cat(*parts).tolist() == np.concatenate([a[i:i + i % 4].reshape(-1, 1) for i in range(40)]).tolist()
+
+
+def test_a_read_after_a_write_of_host_data():
+  for n in (3, 300):
+    x = Tensor(np.zeros(n, np.float32)).realize()
+    for k in range(5): x.assign(x + 1)
+    assert x.tolist() == [5] * n
+    x += 1
+    assert x.tolist() == [6] * n and (x * 2).tolist() == [12] * n
+
+
 def test_values_at_masks():
   random = np.random.default_rng(1)
   for shape, axes in (((4,), 1), ((3, 5), 2), ((3, 5), 1), ((2, 3, 4), 2), ((6, 0), 1), ((300,), 1)):

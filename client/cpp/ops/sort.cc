@@ -3,7 +3,7 @@
 //
 //   few elements   each one's position in sorted order is the number of words that come before its own
 //   many           a sorting network over the words (sort_network.h)
-//   TopK of many   the largest word, then the largest below that, ... as long as that is less work
+//   TopK of many   the smallest word, then the smallest above that, ... as long as that is less work
 //
 // The values are then picked by position (pick.h).
 #include <algorithm>
@@ -47,19 +47,29 @@ Tensor OrderOf(const Tensor& x, bool descending, Site site) {
   return all.Narrow(0, 0, n, site).Contiguous(site);
 }
 
-// The first k of x (n, rows): k times the largest word that is left.
+// The first k of x (n, rows): k times the smallest word of those that are left.
 ValuesAndPositions BySelection(const Tensor& x, int64_t k, bool descending, Site site) {
-  SortWords w = WordsOf(x, descending, x.dims()[0], site);
-  const Tensor words = w.high.Not(site).Contiguous(site);
-  const Tensor none =
-      Made(x, Ctx(x).Int(words.dtype(), ir::RangeOf(words.dtype()).min), "TopK", site);
-  std::vector<Tensor> taken;
+  const SortWords w = WordsOf(x, descending, x.dims()[0], site);
+  // By ~, which reverses the order of integers: the daemon reduces to maxima.
+  auto least = [&](const Tensor& left, const Tensor& words) {
+    const Tensor none =
+        Made(x, Ctx(x).Int(words.dtype(), ir::RangeOf(words.dtype()).max), "TopK", site);
+    const Tensor all = left.state() == nullptr ? words : Where({left, site}, words, none);
+    return all.Min({0}, true, site).Contiguous(site);
+  };
+  std::vector<Tensor> high, low;
   for (int64_t i = 0; i < k; ++i) {
-    const Tensor left = i == 0 ? words : Where({words < taken.back(), site}, words, none);
-    taken.push_back(left.Max({0}, true, site).Contiguous(site));
+    Tensor left;  // empty: all
+    if (i > 0) left = high.back() < w.high;
+    if (i > 0 && !w.joined()) left = left | ((high.back() == w.high) & (low.back() < w.low));
+    high.push_back(least(left, w.high));
+    if (w.joined()) continue;
+    const Tensor equal = w.high == high.back();
+    low.push_back(least(i > 0 ? equal & left : equal, w.low));
   }
-  w.high = Concat(taken, 0, site).Not(site);
-  const Tensor index = w.Positions(PositionDtype(x.dims()[0]), site).Contiguous(site);
+  const SortWords taken = {Concat(high, 0, site), w.joined() ? Tensor() : Concat(low, 0, site),
+                           w.position_bits};
+  const Tensor index = taken.Positions(PositionDtype(x.dims()[0]), site).Contiguous(site);
   return {AtPositions(x, index, Tensor(), site), index};
 }
 
@@ -83,11 +93,10 @@ ValuesAndPositions FirstOf(const Tensor& x, int64_t k, int64_t axis, bool descen
   const Tensor t = moved.Reshape({n, rows}, site);
   const double pairs = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(rows);
   const int levels = std::bit_width(static_cast<uint64_t>(n - 1));
-  const bool wide = ir::Bits(x.dtype()) == 64;  // words of two integers
   ValuesAndPositions out;
   if (n <= kFewElements || pairs <= kFewPairs) {
     out = ByCounting(t, k, descending, site);
-  } else if (!wide && 4 * k <= int64_t{levels} * (levels + 1)) {
+  } else if (4 * k <= int64_t{levels} * (levels + 1)) {
     out = BySelection(t, k, descending, site);
   } else {
     const Tensor index = OrderOf(t, descending, site);
