@@ -9,7 +9,8 @@
 namespace uopd::ir {
 namespace {
 
-template <class Enter>
+// kValues: only sources that values are computed from.
+template <bool kValues, class Enter>
 std::vector<UOp> Sort(const UOpContext& ctx, std::span<const UOp> roots, Enter enter) {
   std::vector<UOp> order;
   order.reserve(64);  // most walks are over a kernel or a part of one
@@ -20,8 +21,9 @@ std::vector<UOp> Sort(const UOpContext& ctx, std::span<const UOp> roots, Enter e
     stack.emplace_back(root, 0);
     while (!stack.empty()) {
       auto& [u, next] = stack.back();
-      if (next == 0 && !enter(u)) next = static_cast<uint32_t>(u.n_src());
-      if (next == u.n_src()) {
+      const size_t n = kValues ? ValueSourceCount(u) : u.n_src();
+      if (next == 0 && !enter(u)) next = static_cast<uint32_t>(n);
+      if (next == n) {
         order.push_back(u);
         stack.pop_back();
         continue;
@@ -41,14 +43,17 @@ std::vector<UOp> Sort(const UOpContext& ctx, std::span<const UOp> roots, Enter e
 }  // namespace
 
 std::vector<UOp> Toposort(const UOpContext& ctx, std::span<const UOp> roots) {
-  return Sort(ctx, roots, [](UOp) { return true; });
+  return Sort<false>(ctx, roots, [](UOp) { return true; });
 }
 std::vector<UOp> Toposort(const UOpContext& ctx, UOp root) {
   return Toposort(ctx, std::span<const UOp>(&root, 1));
 }
 std::vector<UOp> Toposort(const UOpContext& ctx, std::span<const UOp> roots,
                           const std::function<bool(UOp)>& enter) {
-  return Sort(ctx, roots, [&](UOp u) { return enter(u); });
+  return Sort<false>(ctx, roots, [&](UOp u) { return enter(u); });
+}
+std::vector<UOp> ToposortValues(const UOpContext& ctx, std::span<const UOp> roots) {
+  return Sort<true>(ctx, roots, [](UOp) { return true; });
 }
 
 bool Reaches(const UOpContext& ctx, UOp root, UOp needle) {

@@ -21,6 +21,11 @@ std::vector<UOp> Toposort(const UOpContext& ctx, UOp root);
 std::vector<UOp> Toposort(const UOpContext& ctx, std::span<const UOp> roots,
                           const std::function<bool(UOp)>& enter);
 
+// As Toposort, without what only the gradient of a value needs: second sources of DETACH.
+std::vector<UOp> ToposortValues(const UOpContext& ctx, std::span<const UOp> roots);
+// How many of its sources, from the first one on, the value of u is computed from.
+inline size_t ValueSourceCount(UOp u) { return u.Is(Op::DETACH) ? 1 : u.n_src(); }
+
 // True if `needle` is reachable from root, or is root. Visits only nodes that were made after the
 // needle. For the first RANGEs of a context it visits none (UOp::MayReach).
 bool Reaches(const UOpContext& ctx, UOp root, UOp needle);

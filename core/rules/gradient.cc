@@ -89,6 +89,14 @@ Gradients FdivRule(UOpContext& ctx, UOp y, UOp g) {
 }
 Gradients MaxRule(UOpContext& ctx, UOp y, UOp g) {
   const UOp a = y.src(0), b = y.src(1), zero = Like(ctx, y, 0);
+  if (y.tag() == kTieFirst) {
+    const UOp less = ir::Lt(ctx, a, b);
+    return {ir::Where(ctx, less, zero, g), ir::Where(ctx, less, g, zero)};
+  }
+  if (y.tag() == kTieSecond) {
+    const UOp more = ir::Lt(ctx, b, a);
+    return {ir::Where(ctx, more, g, zero), ir::Where(ctx, more, zero, g)};
+  }
   const UOp half = Times(ctx, g, Like(ctx, y, 0.5));
   const UOp tie = Equal(ctx, a, b);
   auto part = [&](UOp mine, UOp other) {
@@ -120,6 +128,9 @@ Gradients CastRule(UOpContext& ctx, UOp y, UOp g) {
   return {ir::IsFloat(y.src(0).dtype()) ? ir::Cast(ctx, g, y.src(0).dtype()) : UOp()};
 }
 Gradients NoGradient(UOpContext&, UOp y, UOp) { return Gradients(y.n_src(), UOp()); }
+Gradients DetachRule(UOpContext&, UOp y, UOp g) {
+  return y.n_src() > 1 ? Gradients{UOp(), g} : Gradients{UOp()};
+}
 Gradients Through(UOpContext&, UOp, UOp g) { return {g}; }
 Gradients ContiguousBackwardRule(UOpContext& ctx, UOp, UOp g) {
   return {ctx.Make(Op::CONTIGUOUS, g.dtype(), {g})};
@@ -244,7 +255,21 @@ Gradients ScanMulRule(UOpContext& ctx, UOp y, UOp g, int64_t axis) {
   return {ir::Where(ctx, Equal(ctx, count, zero), plain, ir::Where(ctx, first, alone, zero))};
 }
 
-// Each result takes the last element that equals it (or is NaN), as fn::CumMax says. The gradients of all results
+// x moved by one place along an axis, with 0 in front.
+UOp ShiftedBack(UOpContext& ctx, UOp x, size_t axis) {
+  const Shape shape = *ctx.ShapeOf(x);
+  SymbolicDims fewer(shape.begin(), shape.end()), zeros(shape.size(), ctx.Idx(0)), one = zeros;
+  fewer[axis] = ir::Alu(ctx, Op::ADD, {shape[axis], ctx.Idx(-1)});
+  if (shape[axis].Is(Op::CONST))
+    fewer[axis] = ctx.Idx(std::max<int64_t>(0, shape[axis].const_int() - 1));
+  one[axis] = ctx.Idx(1);
+  if (shape[axis].IsConstInt(1) || shape[axis].IsConstInt(0)) return x;
+  const UOp part =
+      ir::Shrink(ctx, x, ir::ShapeArg(ctx, Shape(zeros)), ir::ShapeArg(ctx, Shape(fewer)));
+  return ir::Pad(ctx, part, ir::ShapeArg(ctx, Shape(one)), ir::ShapeArg(ctx, shape));
+}
+
+// Each result takes the first element that equals it (or is NaN), as fn::CumMax says. The gradients of all results
 // that took an element are added up in a row for each element, without cancellation: quadratic time.
 Gradients ScanMaxRule(UOpContext& ctx, UOp y, UOp g, int64_t axis) {
   const UOp x = y.src(0);
@@ -256,7 +281,10 @@ Gradients ScanMaxRule(UOpContext& ctx, UOp y, UOp g, int64_t axis) {
   const auto iota = [&](const SymbolicDims& dims) {
     return ir::Iota(ctx, ir::Dtype::I64, ir::ShapeArg(ctx, Shape(dims)), axis);
   };
-  const UOp hit = ir::Alu(ctx, Op::OR, {Equal(ctx, x, y), ir::Alu(ctx, Op::CMPNE, {x, x})});
+  // The results before each one; what is before the first one does not matter.
+  const UOp before = ShiftedBack(ctx, y, at);
+  const UOp first_nan = ir::And(ctx, ir::Alu(ctx, Op::CMPNE, {x, x}), Equal(ctx, before, before));
+  const UOp hit = ir::Alu(ctx, Op::OR, {ir::Lt(ctx, before, x), first_nan});
   const UOp mine = ir::Where(ctx, hit, iota(column), ctx.Int(ir::Dtype::I64, 0));
   const UOp taken = ir::Scan(ctx, Op::MAX, mine, axis);
   // [..., 1, n, ...]: the results. [..., n, 1, ...]: the elements.
@@ -310,7 +338,7 @@ struct RuleTable {
     set(Op::MULACC, MulaccRule);
     set(Op::CAST, CastRule);
     set(Op::BITCAST, NoGradient);
-    set(Op::DETACH, NoGradient);
+    set(Op::DETACH, DetachRule);
     set(Op::CONTIGUOUS, Through);
     set(Op::CONTIGUOUS_BACKWARD, ContiguousBackwardRule);
     set(Op::COPY, Through);  // Gradient() copies it back

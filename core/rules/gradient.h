@@ -7,9 +7,11 @@
 // forward values it needs.
 //
 // Where the derivative is undefined or a matter of convention:
-//   MAX and REDUCE MAX   values that tie share the gradient equally.
-//   SCAN MAX             of values that tie the last one gets it.
-//   TRUNC, comparisons, integers, casts to or from integers, BITCAST, DETACH   no gradient flows.
+//   MAX and REDUCE MAX   values that tie share the gradient equally. A MAX whose tag is kTieFirst or
+//                        kTieSecond gives all of it to that operand.
+//   SCAN MAX             of values that tie the first one gets it.
+//   TRUNC, comparisons, integers, casts to or from integers, BITCAST   no gradient flows.
+//   DETACH               no gradient flows, or to the second source, which has the value's shape.
 //   SQRT and LOG2 at 0, POW of a negative base   the result of IEEE arithmetic (inf or NaN).
 //   POW with base 0   the gradient of the exponent is 0.
 //
@@ -28,6 +30,10 @@
 #include "core/ir/context.h"
 
 namespace uopd::rules {
+
+// Tags of a MAX: the operand that has the gradient where both are equal. A clamp gives it to what it
+// clamps, relu to its limit. Graphs that are sent have no tags.
+enum Tie : int64_t { kTieFirst = 1, kTieSecond = 2 };
 
 // d(loss . seed_gradient) / d(target) for every target, in the shape and dtype of the target; zeros
 // if the loss does not depend on the target. The gradient of what was copied to another device is copied back;

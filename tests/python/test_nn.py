@@ -199,6 +199,26 @@ def test_sequences():
   with pytest.raises(ValueError, match="for 1 layers"): nn.GRU(3, 5)(Tensor.ones(2, 4, 3), Tensor.ones(2, 5))
 
 
+def test_attention_without_keys():
+  """A query without any key gives 0, and gradients are finite, whether its row is used or not."""
+  random = np.random.default_rng(1)
+  mask = np.array([[True, False, True], [False, False, False], [True, True, True]])
+  for attn_mask in (mask, np.where(mask, 0, -np.inf).astype(np.float32), np.where(mask, .5, -np.inf).astype(np.float16)):
+    for rows in (slice(None), [0, 2]):
+      q, k, v = (Tensor(random.standard_normal((1, 2, 3, 4)).astype(np.float32), requires_grad=True) for _ in range(3))
+      y = q.scaled_dot_product_attention(k, v, attn_mask=Tensor(attn_mask))
+      got = y.numpy()
+      assert (got[:, :, 1] == 0).all() and np.isfinite(got).all()
+      scores = np.where(mask, q.numpy() @ k.numpy().transpose(0, 1, 3, 2) / 2, -np.inf)[:, :, [0, 2]]
+      e = np.exp(scores - scores.max(-1, keepdims=True))
+      np.testing.assert_allclose(got[:, :, [0, 2]], e / e.sum(-1, keepdims=True) @ v.numpy(), rtol=1e-5)
+      q, k, v = (Tensor(t.numpy(), requires_grad=True) for t in (q, k, v))
+      y = q.scaled_dot_product_attention(k, v, attn_mask=Tensor(attn_mask))
+      y[:, :, rows].sum().backward()
+      assert all(np.isfinite(t.grad.numpy()).all() for t in (q, k, v))
+      assert (q.grad.numpy()[:, :, 1] == 0).all()
+
+
 @pytest.mark.parametrize("causal, mask", [(False, None), (True, None), (False, np.array([[True, False, True, True, True]] * 3))])
 def test_attention(causal, mask):
   def split(x): return x.reshape(2, -1, 2, 3).transpose(0, 2, 1, 3)

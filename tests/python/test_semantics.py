@@ -224,11 +224,112 @@ def test_assignment_of_parts():
   assert x.tolist() == [[5, 8, 0, 0], [-1, 2, 3, 4], [-1, 0, 9, 0]]
   with pytest.raises(IndexError): x[3] = 1
   with pytest.raises(IndexError, match="mask"): x[Tensor([True, False])] = 1
-  with pytest.raises(IndexError, match="one element or the shape"): x[x > 0] = [1, 2, 3, 4, 5]
+  with pytest.raises(IndexError, match="true 6 times"): x[x > 0] = [1, 2, 3, 4, 5]
+  with pytest.raises(IndexError, match="for elements at a mask"): x[x > 0] = Tensor.ones(2, 2)
   with pytest.raises(TypeError): del x[0]
   y = Tensor.zeros(3, 4)[0]
   y[1:3] = 2
   assert y.tolist() == [0, 2, 2, 0]
+
+
+def test_many_parts_are_joined():
+  a = np.arange(8000, dtype=np.int32)
+  base = Tensor(a).realize()
+  for n in (2, 3, 5, 64, 256, 600):
+    assert Tensor.cat(*[base[i + 7:i + 8] for i in range(n - 1, -1, -1)]).tolist() == a[7:n + 7][::-1].tolist()
+  parts = [base[i:i + i % 4].reshape(-1, 1) for i in range(40)]
+  assert Tensor.cat(*parts).tolist() == np.concatenate([a[i:i + i % 4].reshape(-1, 1) for i in range(40)]).tolist()
+
+
+def test_a_read_after_a_write_of_host_data():
+  for n in (3, 300):
+    x = Tensor(np.zeros(n, np.float32)).realize()
+    for k in range(5): x.assign(x + 1)
+    assert x.tolist() == [5] * n
+    x += 1
+    assert x.tolist() == [6] * n and (x * 2).tolist() == [12] * n
+
+
+def test_values_at_masks():
+  random = np.random.default_rng(1)
+  for shape, axes in (((4,), 1), ((3, 5), 2), ((3, 5), 1), ((2, 3, 4), 2), ((6, 0), 1), ((300,), 1)):
+    for true in (0, 1, None):
+      a = random.standard_normal(shape).astype(np.float32)
+      mask = random.uniform(size=shape[:axes]) < .5 if true is None else np.full(shape[:axes], bool(true))
+      x, v = Tensor(a).realize(), random.standard_normal((mask.sum(), *shape[axes:])).astype(np.float32)
+      x[Tensor(mask)] = v
+      a[mask] = v
+      np.testing.assert_array_equal(x.numpy(), a)
+      x[mask] *= 3
+      a[mask] *= 3
+      np.testing.assert_array_equal(x.numpy(), a)
+      x[Tensor(mask)] += Tensor(v)
+      a[mask] += v
+      np.testing.assert_array_equal(x.numpy(), a)
+  # A value for each true element, of which each is a row.
+  x, a = Tensor.zeros(3, 2).contiguous(), np.zeros((3, 2))
+  mask = [True, False, True]
+  x[mask] = Tensor([[1.0], [2.0]])
+  a[mask] = [[1.0], [2.0]]
+  assert x.tolist() == a.tolist()
+  x[Tensor(mask), 1] = [7, 8]
+  assert x.tolist() == [[1, 7], [0, 0], [2, 8]]
+  v, x = Tensor([5.0, 6.0], requires_grad=True), Tensor([1.0, 2.0, 3.0], requires_grad=True)
+  y = x * 1
+  y[Tensor([True, False, True])] = v
+  (y * Tensor([1.0, 10.0, 100.0])).sum().backward()
+  assert v.grad.tolist() == [1, 100] and x.grad.tolist() == [0, 10, 0]
+
+
+def test_lists_as_indices():
+  x, a = Tensor.arange(24).reshape(2, 3, 4), np.arange(24).reshape(2, 3, 4)
+  # A list of integers selects; a list of anything else is as a tuple.
+  assert x[[1, 0]].tolist() == a[[1, 0]].tolist()
+  assert Tensor([[1, 2], [3, 4]])[[Tensor([0, 0]), Tensor([0, 1])]].tolist() == [1, 2]
+  assert x[[Tensor([1, 0]), 2]].tolist() == a[[1, 0], 2].tolist()
+  assert x[[np.array([1, 0]), np.array([2, 1])]].tolist() == a[[1, 0], [2, 1]].tolist()
+  assert x[[[1, 0], [2, 1]]].tolist() == a[[1, 0], [2, 1]].tolist()
+  assert x[[0, None, slice(1, 3)]].tolist() == a[0, None, 1:3].tolist()
+  assert x[[[True, False, True], [False, True, False]]].tolist() == a[np.array([[True, False, True], [False, True, False]])].tolist()
+  y = Tensor.zeros(2, 2).contiguous()
+  y[[Tensor([0, 1]), Tensor([1, 0])]] = Tensor([5.0, 6.0])
+  assert y.tolist() == [[0, 5], [6, 0]]
+
+
+def test_numbers_beyond_int32():
+  assert Tensor.arange(2**31, 2**31 + 3).tolist() == [2**31, 2**31 + 1, 2**31 + 2]
+  assert Tensor.arange(2**31, 2**31 + 3).dtype is dtypes.int64 and Tensor.arange(2**31 - 2, 2**31).dtype is dtypes.int32
+  assert Tensor.arange(-2**31 - 1, -2**31 + 1).tolist() == [-2**31 - 1, -2**31] and Tensor.arange(0, -2**33, -2**32).tolist() == [0, -2**32]
+  assert Tensor(2**31).item() == 2**31 and Tensor([1, 2**40]).tolist() == [1, 2**40] and Tensor.full((1,), -2**31 - 1).item() == -2**31 - 1
+  large = 2**53 + 1
+  for dtype in (dtypes.int64, dtypes.uint64):
+    x = Tensor([0, 1], dtype=dtype)
+    assert x.full_like(large).tolist() == x.const_like(large).tolist() == [large] * 2 and x.full_like(large).dtype is dtype
+    assert Tensor.full((2,), large, dtype=dtype).tolist() == [large] * 2 and Tensor.const(dtype.max, dtype).item() == dtype.max
+    assert x.full_like(dtype.max).tolist() == [dtype.max] * 2 and x.full_like(dtype.min).tolist() == [dtype.min] * 2
+    assert x.masked_fill(x > 0, large).tolist() == [0, large] and x.scatter(0, Tensor([1]), large).tolist() == [0, large]
+    y = x.contiguous().realize()
+    y[0] = large
+    assert y.tolist() == [large, 1] and y.assign(large).tolist() == [large] * 2
+    with pytest.raises(ValueError): x.full_like(dtype.max + 1)
+  with pytest.raises(ValueError): Tensor([0]).full_like(2**31)
+  assert Tensor([0.0]).full_like(large).item() == 2.0**53 and Tensor([0]).full_like(True).item() == 1
+  assert Tensor([2**32 + 1], dtype="int64").one_hot(3).tolist() == [[0, 0, 0]]
+
+
+def test_wider_values_in_place():
+  """As NumPy: the value is converted to the dtype of what is changed, within its kind."""
+  for mine, other in (("int32", "int64"), ("int8", "int32"), ("float16", "float32"), ("float32", "float64"), ("float32", "int64"), ("uint8", "uint32")):
+    x, a = Tensor([1, 2, 100], dtype=mine).realize(), np.array([1, 2, 100], mine)
+    same, v = x, np.array([3, 4, 5], other)
+    x += Tensor(v)
+    a += v
+    x *= Tensor(v)
+    a *= v
+    assert x is same and x.dtype.name == mine and x.tolist() == a.tolist(), (mine, other)
+  for mine, other in (("int32", "float32"), ("bool", "int32"), ("uint8", "int32")):
+    x = Tensor([1, 0], dtype=mine).realize()
+    with pytest.raises(ValueError, match="cannot take"): x += Tensor([1, 1], dtype=other)
 
 
 def test_indices_that_are_none():

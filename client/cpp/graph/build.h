@@ -62,12 +62,20 @@ std::optional<Tensor> Symbolic(const Tensor& t, std::string_view what, Site site
 
 Tensor UnaryOp(const Tensor& t, ir::Op op, std::string_view what,
                Site site);  // floats; integers become f32
-Tensor BinaryOp(Operand a, Operand b, ir::Op op, std::string_view what);
+// `tag`: of the node, for gradients (core/rules/gradient.h).
+Tensor BinaryOp(Operand a, Operand b, ir::Op op, std::string_view what, int64_t tag = 0);
 // INVALID_ARGUMENT if v is no value of an integer dtype: infinity, NaN or out of range. A fraction
 // is cut off and is no error.
 absl::Status CheckNumber(Dtype dtype, double v);
+// The same for an operand that is a number; integers are compared exactly.
+absl::Status CheckNumber(Dtype dtype, const Operand& number);
+// A number as a scalar tensor of this dtype; integers exactly.
+Tensor NumberLike(const Tensor& t, Dtype dtype, const Operand& number);
+ir::UOp NumberOf(ir::UOpContext& ctx, Dtype dtype, const Operand& number);
 // v as a scalar tensor of this dtype.
 Tensor ScalarLike(const Tensor& t, Dtype dtype, double v);
+// The dtype of positions in n elements, and of counts of them: i32 if it holds n, else i64.
+inline Dtype PositionDtype(int64_t n) { return n > INT32_MAX ? Dtype::I64 : Dtype::I32; }
 // 0, 1, 2, ... along the last axis of a new 1-D tensor.
 Tensor IotaLike(const Tensor& t, int64_t n, Dtype dtype);
 

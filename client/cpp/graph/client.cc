@@ -65,13 +65,17 @@ Tensor Client::Empty(Dims dims, Dtype dtype, Site site) {
   return Tensor(graph_->NewZeros(dtype, dims, graph_->options().device, *size));
 }
 
-Tensor Client::Full(Dims dims, double value, Dtype dtype, Site site) {
+Tensor Client::Full(Dims dims, Operand value, Dtype dtype, Site site) {
   if (const auto size = SizeOf(dtype, dims); !size.ok())
     return Poisoned(graph_, Located("Full", site, size.status()));
+  if (value.tensor() != nullptr) {
+    return Poisoned(graph_,
+                    Located("Full", site, absl::InvalidArgumentError("the value is a tensor")));
+  }
   if (const absl::Status fits = CheckNumber(dtype, value); !fits.ok())
     return Poisoned(graph_, Located("Full", site, fits));
-  return NewTensor(graph_, ir::Expand(graph_->ctx(), graph_->ctx().Const(dtype, value), dims),
-                   "Full", site);
+  ir::UOpContext& ctx = graph_->ctx();
+  return NewTensor(graph_, ir::Expand(ctx, NumberOf(ctx, dtype, value), dims), "Full", site);
 }
 
 Tensor Client::Arange(int64_t begin, int64_t end, int64_t step, Dtype dtype, Site site) {

@@ -39,7 +39,7 @@ class Normalizer {
         replaced.try_emplace(o.value.id(), o.target);
     }
     absl::flat_hash_map<uint32_t, UOp> stores;  // id of a replaced value -> its STORE
-    for (UOp u : ir::Toposort(ctx_, roots)) {
+    for (UOp u : ir::ToposortValues(ctx_, roots)) {
       UOPD_ASSIGN(UOp v, Rewritten(u));
       if (auto it = replaced.find(u.id()); it != replaced.end()) {
         UOPD_ASSIGN(const UOp target, Target(it->second));
@@ -88,7 +88,7 @@ class Normalizer {
     if (u.Is(Op::AFTER) && !in_place_.contains(u.id())) return Replaced(u);
     if (u.Is(Op::STORE) && !in_place_.contains(u.id())) return u;  // of such an AFTER
     srcs_.clear();
-    for (UOp s : u.srcs()) srcs_.push_back(map_.at(s.id()));
+    for (UOp s : u.srcs().first(ir::ValueSourceCount(u))) srcs_.push_back(map_.at(s.id()));
     if (u.Is(Op::BIND) && srcs_.size() == 2) {
       srcs_[0] = VariableFor(u.src(0), u.src(1).arg().AsInt());
       srcs_.pop_back();

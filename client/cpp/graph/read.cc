@@ -139,6 +139,8 @@ uint64_t GraphState::buffer_bytes() const {
 
 Future GraphState::ReadBuffer(uint64_t number, std::span<char> out) {
   if (absl::Status made = CheckMade(std::span(&number, 1)); !made.ok()) return Future(made);
+  // A call that was answered may have failed: then the contents are what this process has.
+  if (buffers_.at(number).version != 0) Poll();
   const ClientBuffer& b = buffers_.at(number);
   // No call has written it yet, or none that succeeded.
   if (b.data != nullptr && (b.version == 0 || !b.on_daemon)) {

@@ -292,10 +292,12 @@ void GraphState::Take(const Sent& sent) {
     ClientBuffer* const b = find(input);
     if (b == nullptr) continue;
     b->maker.reset();
-    if (status.ok())
+    if (status.ok()) {
       b->data.reset();
-    else
+    } else {
       b->on_daemon = false;  // it is sent again
+      b->version = 0;        // nothing was written over it
+    }
   }
   for (const auto& made : sent.made) {
     ClientBuffer* const b = find(made);

@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "client/cpp/ops/common.h"
+#include "core/rules/gradient.h"
 #include "uopd/math.h"
 
 namespace uopd::client::fn {
@@ -22,15 +23,17 @@ Tensor EluOf(const Tensor& x, double alpha, double inner) {
   return Where(positive, x, Expm1(Guarded(positive.Not(), x, 0) * (1 / inner)) * alpha);
 }
 
+// The gradient at the limits is 0, as PyTorch has it for functions with flat ends.
 Tensor Within(const Tensor& x, double low, double high) {
-  return Where(x < low, Like(x, low), Where(x > high, Like(x, high), x));
+  const Tensor y = BinaryOp(x, low, ir::Op::MAX, "Within", rules::kTieSecond);
+  return BinaryOp(y.Neg(), -high, ir::Op::MAX, "Within", rules::kTieSecond).Neg();
 }
 
 }  // namespace
 
 Tensor LeakyRelu(const Tensor& x, double negative_slope, Site site) {
   return InWide("LeakyRelu", x, site,
-                [&](const Tensor& v) { return Where(v < 0.0, v * negative_slope, v); });
+                [&](const Tensor& v) { return Where(v > 0.0, v, v * negative_slope); });
 }
 Tensor Relu6(const Tensor& x, Site site) {
   return InWide("Relu6", x, site, [](const Tensor& v) { return Within(v, 0, 6); });
@@ -47,7 +50,7 @@ Tensor Prelu(const Tensor& x, const Tensor& weight, Site site) {
   Dims column(weight.size() == 1 ? 0 : x.dims().size(), 1);
   if (weight.size() != 1) column[1] = weight.size();
   const Tensor w = Wide(weight, site).Reshape(column, site);
-  return InWide("Prelu", x, site, [&](const Tensor& v) { return Where(v < 0.0, v * w, v); });
+  return InWide("Prelu", x, site, [&](const Tensor& v) { return Where(v > 0.0, v, v * w); });
 }
 
 Tensor Threshold(const Tensor& x, double threshold, double value, Site site) {

@@ -203,13 +203,14 @@ Tensor Unfold(const Tensor& x, int64_t axis, int64_t size, int64_t step, Site si
   return MoveAxis(windows, {-2}, {*a}, site);
 }
 
-Tensor FullLike(const Tensor& x, double value, std::optional<Dtype> dtype, Site site) {
+Tensor FullLike(const Tensor& x, Operand value, std::optional<Dtype> dtype, Site site) {
   if (auto error = FirstError("FullLike", {&x}, site)) return *error;
+  if (value.tensor() != nullptr) return Wrong(x, "FullLike", site, "the value is a tensor");
   const Dtype d = dtype.value_or(x.dtype());
   if (const absl::Status fits = CheckNumber(d, value); !fits.ok())
     return Poisoned(x.state()->graph, Located("FullLike", site, fits));
   const ir::UOp shape = ir::ShapeArg(Ctx(x), ShapeOf(x));
-  return Made(x, ir::Expand(Ctx(x), Ctx(x).Const(d, value), shape), "FullLike", site)
+  return Made(x, ir::Expand(Ctx(x), NumberOf(Ctx(x), d, value), shape), "FullLike", site)
       .ToLayoutOf(x, site);
 }
 

@@ -13,6 +13,9 @@
 
 namespace uopd::client {
 
+// Up to so many pairs of elements are compared all, where there is a way with fewer comparisons and more kernels.
+inline constexpr double kFewPairs = 1 << 20;
+
 // The friends of Tensor (tensor.h), declared where operations of an Operand and a number find them too.
 Tensor operator+(Operand a, Operand b);
 Tensor operator-(Operand a, Operand b);

@@ -7,6 +7,8 @@
 #include "client/cpp/graph/build.h"
 #include "client/cpp/ops/operands.h"
 #include "core/ir/build.h"
+#include "core/ir/graph.h"
+#include "core/rules/gradient.h"
 
 namespace uopd::client {
 
@@ -29,6 +31,25 @@ absl::Status CheckNumber(Dtype dtype, double v) {
               : absl::InvalidArgumentError(Cat(v, " is no value of ", ir::Name(dtype)));
 }
 
+absl::Status CheckNumber(Dtype dtype, const Operand& number) {
+  if (!number.is_integer() || ir::IsFloat(dtype) || dtype == Dtype::Bool)
+    return CheckNumber(dtype, number.number());
+  const ir::IntRange range = ir::RangeOf(dtype);
+  const bool fits = number.integer() >= range.min && number.integer() <= range.max;
+  return fits ? absl::OkStatus()
+              : absl::InvalidArgumentError(
+                    Cat(number.integer(), " is no value of ", ir::Name(dtype)));
+}
+
+ir::UOp NumberOf(ir::UOpContext& ctx, Dtype dtype, const Operand& number) {
+  const bool exact = number.is_integer() && !ir::IsFloat(dtype) && dtype != Dtype::Bool;
+  return exact ? ctx.Int(dtype, number.integer()) : ctx.Const(dtype, number.number());
+}
+
+Tensor NumberLike(const Tensor& t, Dtype dtype, const Operand& number) {
+  return Made(t, NumberOf(Ctx(t), dtype, number), "constant", Site::current());
+}
+
 Tensor ScalarLike(const Tensor& t, Dtype dtype, double v) {
   return Made(t, Ctx(t).Const(dtype, v), "constant", Site::current());
 }
@@ -47,12 +68,14 @@ Tensor UnaryOp(const Tensor& t, Op op, std::string_view what, Site site) {
       what, site);
 }
 
-Tensor BinaryOp(Operand a, Operand b, Op op, std::string_view what) {
+Tensor BinaryOp(Operand a, Operand b, Op op, std::string_view what, int64_t tag) {
   Operands v(what, {&a, &b});
   if (!v.ok()) return v.failed();
   if ((ir::Info(op).groups & ir::kFloatOnly) != 0 && !ir::IsFloat(v.dtype()))
     v.set_dtype(Dtype::F32);
-  return v.Make(ir::Alu(v.ctx(), op, {v[0], v[1]}));
+  const ir::UOp u = ir::Alu(v.ctx(), op, {v[0], v[1]});
+  if (tag == 0) return v.Make(u);
+  return v.Make(ir::Replace(v.ctx(), u, {.tag = tag}));
 }
 
 Tensor operator+(Operand a, Operand b) { return BinaryOp(a, b, Op::ADD, "+"); }
@@ -107,13 +130,28 @@ Tensor Tensor::Maximum(Operand b) const {
   return BinaryOp({*this, b.site()}, b, Op::MAX, "Maximum");
 }
 
-Tensor Tensor::Minimum(Operand b) const {
-  const Operand a(*this, b.site());
-  Operands v("Minimum", {&a, &b});
+namespace {
+
+Tensor Smaller(Operand a, Operand b, std::string_view what, int64_t tag = 0) {
+  Operands v(what, {&a, &b});
   if (!v.ok()) return v.failed();
   const Tensor x = v.Make(v[0]), y = v.Make(v[1]);
-  if (ir::IsFloat(v.dtype())) return x.Neg().Maximum(y.Neg()).Neg();
-  return x.Not().Maximum(y.Not()).Not();  // ~ reverses the order of integers without overflow
+  const Site site = v.site();
+  // By operations that reverse the order: ~ does so for integers, without overflow.
+  if (ir::IsFloat(v.dtype()))
+    return BinaryOp({x.Neg(), site}, {y.Neg(), site}, Op::MAX, what, tag).Neg();
+  return BinaryOp({x.Not(), site}, {y.Not(), site}, Op::MAX, what, tag).Not();
+}
+
+}  // namespace
+
+Tensor Tensor::Minimum(Operand b) const { return Smaller({*this, b.site()}, b, "Minimum"); }
+
+Tensor Tensor::AtLeast(Operand low) const {
+  return BinaryOp({*this, low.site()}, low, Op::MAX, "AtLeast", rules::kTieFirst);
+}
+Tensor Tensor::AtMost(Operand high) const {
+  return Smaller({*this, high.site()}, high, "AtMost", rules::kTieFirst);
 }
 
 Tensor Where(Operand condition, Operand a, Operand b) {
@@ -248,13 +286,15 @@ Tensor Tensor::Clip(double low, double high, Site site) const {
       return Made(*this, Ctx(*this).Int(dtype(), std::clamp(whole, range.min, range.max)), "Clip",
                   site);
     };
-    return Maximum({bound(low), site}).Minimum({bound(high), site});
+    return AtLeast({bound(low), site}).AtMost({bound(high), site});
   }
-  return Maximum({ScalarLike(*this, dtype(), low), site})
-      .Minimum({ScalarLike(*this, dtype(), high), site});
+  return AtLeast({ScalarLike(*this, dtype(), low), site})
+      .AtMost({ScalarLike(*this, dtype(), high), site});
 }
 
-Tensor Tensor::Relu(Site site) const { return Maximum({0, site}); }
+Tensor Tensor::Relu(Site site) const {
+  return BinaryOp({*this, site}, {0, site}, Op::MAX, "Relu", rules::kTieSecond);
+}
 Tensor Tensor::Sigmoid(Site site) const {
   if (!status().ok()) return *this;
   // Let e = exp(-|x|), which cannot overflow. The result is 1 / (1 + e), or e / (1 + e) for

@@ -212,6 +212,46 @@ Tensor Rotate(const Tensor& x, const Tensor& cos, const Tensor& sin, Site site) 
   return y.Reshape(joined, site).Cast(x.dtype(), site);
 }
 
+namespace {
+
+struct Masked {
+  std::optional<Tensor> error;
+  Tensor scores;
+  Tensor some;  // true where a query sees any key; empty: all of them do
+};
+
+// Scores without the keys that a query does not see: those are -inf. A query that sees none keeps finite scores, so that
+// nothing and no gradient becomes NaN; its result is to be replaced by 0. The mask broadcasts to the scores. `later` is true
+// for keys that come too late, `early` where a query sees a key that does not; all three may be empty.
+Masked Without(const Tensor& scores, const Tensor& mask, const Tensor& later, const Tensor& early,
+               Site site) {
+  Masked out{.scores = scores, .some = early};
+  const bool adds = Has(mask) && mask.dtype() != Dtype::Bool;
+  Tensor seen;
+  if (Has(mask)) {
+    seen = adds ? mask != -std::numeric_limits<double>::infinity() : mask;
+    const Tensor all = Has(later) ? seen & later.Not(site) : seen;
+    out.some = all.rank() == 0 ? all : all.Max({-1}, true, site);
+    if (!out.some.status().ok()) {
+      out.error = out.some;
+      return out;
+    }
+  }
+  const Tensor never = ScalarLike(scores, scores.dtype(), -std::numeric_limits<double>::infinity());
+  const Tensor fill =
+      Has(out.some) ? Where({out.some, site}, never, ScalarLike(scores, scores.dtype(), 0)) : never;
+  if (adds) {
+    const Tensor zero = ScalarLike(mask, mask.dtype(), 0);
+    out.scores = Operand(out.scores, site) + Where({out.some, site}, mask, zero);
+  } else if (Has(mask)) {
+    out.scores = Where({seen, site}, out.scores, fill);
+  }
+  if (Has(later)) out.scores = Where({later, site}, fill, out.scores);
+  return out;
+}
+
+}  // namespace
+
 Tensor Attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
                  const AttentionOptions& options, Site site) {
   if (auto error = FirstError("Attention", {&q, &k, &v}, site)) return *error;
@@ -243,31 +283,36 @@ Tensor Attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
   Tensor scores =
       Wide(queries, site).MatMul({Wide(keys, site).Transpose(-2, -1, site), site}) * scale;
   if (!scores.status().ok()) return scores;
-  const Tensor never = ScalarLike(scores, scores.dtype(), -std::numeric_limits<double>::infinity());
-  if (Has(mask)) {
-    Tensor m = mask;
-    if (shared && mask.rank() >= 3 && mask.dims()[mask.dims().size() - 3] != 1) {
-      Dims split = mask.dims();
-      const auto at = mask.dims().size() - 3;
-      if (split[at] != heads) return wrong();
+  Tensor m = mask;
+  if (Has(mask) && shared && mask.rank() >= 3) {
+    Dims split = mask.dims();
+    const auto at = mask.dims().size() - 3;
+    if (split[at] != 1 && split[at] != heads) return wrong();
+    if (split[at] == 1) {
+      m = mask.Unsqueeze(-3, site);
+    } else {
       split[at] = kv;
       split.insert(split.begin() + static_cast<ptrdiff_t>(at) + 1, heads / kv);
       m = mask.Reshape(split, site);
-    } else if (shared && mask.rank() >= 3) {
-      m = mask.Unsqueeze(-3, site);
     }
-    scores = m.dtype() == Dtype::Bool ? Where({m, site}, scores, never) : Operand(scores, site) + m;
   }
+  Tensor later, early;
   if (options.causal) {
     if (k.is_symbolic())
       return Wrong(q, "Attention", site, "a causal mask needs keys of fixed length");
     const int64_t rows = q.dims()[head + 1], columns = k.dims()[head + 1];
     const Tensor row = IotaLike(q, rows, Dtype::I64).Unsqueeze(-1, site) + (columns - rows);
-    scores = Where(row < IotaLike(q, columns, Dtype::I64), never, scores);
+    later = row < IotaLike(q, columns, Dtype::I64);
+    if (rows > columns) early = row >= 0;
   }
+  const Masked masked = Without(scores, m, later, early, site);
+  if (masked.error) return *masked.error;
+  scores = masked.scores;
   const Tensor weights = scores.Softmax(-1, site).Dropout(options.dropout, site);
   Tensor y = weights.Cast(dtype, site).MatMul({values, site});
   if (y.status().ok()) y = y.Cast(dtype, site);
+  if (Has(masked.some) && y.status().ok())
+    y = Where({masked.some, site}, y, ScalarLike(y, dtype, 0));
   if (!shared || !y.status().ok()) return y;
   Dims to = q.dims();
   to.back() = v.dims().back();

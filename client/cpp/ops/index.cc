@@ -236,9 +236,9 @@ Tensor PutSelected(const Tensor& part, const Tensor& value, const Selection& s, 
 Tensor ValueFor(const Tensor& x, Operand value, const Dims& dims) {
   const Site site = value.site();
   if (value.tensor() == nullptr) {
-    const absl::Status fits = CheckNumber(x.dtype(), value.number());
+    const absl::Status fits = CheckNumber(x.dtype(), value);
     if (!fits.ok()) return Poisoned(x.state()->graph, Located("IndexPut", site, fits));
-    return ScalarLike(x, x.dtype(), value.number()).Expand(dims, site);
+    return NumberLike(x, x.dtype(), value).Expand(dims, site);
   }
   const Tensor& v = *value.tensor();
   if (auto error = Refused("IndexPut", {&x, &v}, site)) return *error;

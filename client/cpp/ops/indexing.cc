@@ -225,7 +225,11 @@ Tensor Tensor::OneHot(int64_t classes, Dtype dtype, Site site) const {
     return Wrong(*this, "OneHot", site,
                  Cat("labels of ", ir::Name(this->dtype()), " for ", classes, " classes"));
   }
-  return (Cast(Dtype::I32, site).Unsqueeze(-1, site) == IotaLike(*this, classes, Dtype::I32))
+  // A label that the narrower dtype did not hold would become another one.
+  const Dtype label = ir::Bits(this->dtype()) >= 32 && this->dtype() != Dtype::I32
+                          ? Dtype::I64
+                          : PositionDtype(classes);
+  return (Cast(label, site).Unsqueeze(-1, site) == IotaLike(*this, classes, label))
       .Cast(dtype, site);
 }
 

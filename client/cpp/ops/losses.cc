@@ -36,7 +36,8 @@ Tensor Loss(std::string_view what, Operand x, Operand target, Reduction reductio
   });
 }
 
-Tensor PositivePart(const Tensor& x) { return Where(x > 0.0, x, Where(x.IsNan(), x, Like(x, 0))); }
+// The gradient at 0 is 1, as that of a clamp.
+Tensor PositivePart(const Tensor& x) { return x.AtLeast(0.0); }
 
 // |d| with the quadratic part scaled: d^2 / (2 beta) below beta.
 Tensor Bowl(const Tensor& d, double beta) {

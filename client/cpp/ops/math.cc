@@ -327,9 +327,9 @@ Tensor MaskedFill(const Tensor& x, const Tensor& mask, Operand value, Site site)
     return Wrong(x, "MaskedFill", site, Cat("a mask of ", ir::Name(mask.dtype()), ", not bool"));
   Tensor fill;
   if (value.tensor() == nullptr) {
-    const absl::Status fits = CheckNumber(x.dtype(), value.number());
+    const absl::Status fits = CheckNumber(x.dtype(), value);
     if (!fits.ok()) return Poisoned(x.state()->graph, Located("MaskedFill", site, fits));
-    fill = Like(x, value.number());
+    fill = NumberLike(x, x.dtype(), value);
   } else {
     if (auto error = FirstError("MaskedFill", {&x, value.tensor()}, site)) return *error;
     fill = value.tensor()->Cast(x.dtype(), site);

@@ -280,21 +280,32 @@ Tensor Concat(std::span<const Tensor> parts, int64_t axis, Site site) {
   column[i] = whole[i];
   const ir::UOp shape = ir::ShapeArg(ctx, ir::Shape(whole));
   const ir::UOp position = ir::Iota(ctx, Dtype::I64, ir::ShapeArg(ctx, ir::Shape(column)), *a);
-  Tensor out;
+  // Each part in the shape of the whole, and where it begins.
+  std::vector<std::pair<ir::UOp, ir::UOp>> placed;
   ir::SymbolicDims at(whole.size(), ctx.Idx(0));
   for (const Tensor& t : parts) {
     if (t.dims()[i] == 0 && parts.size() > 1) continue;
     const Tensor part = t.Cast(dtype, site);
-    const ir::UOp place = ir::ShapeArg(ctx, ir::Shape(at));
     const bool alone = ir::SameShape(ShapeOf(t), whole);
-    const Tensor padded =
-        alone ? part : Made(part, ir::Pad(ctx, Value(part), place, shape), "Concat", site);
-    const ir::UOp earlier = ir::Lt(ctx, position, ir::Cast(ctx, at[i], Dtype::I64));
-    out = out.state() == nullptr ? padded
-                                 : Where({Made(t, earlier, "Concat", site), site}, out, padded);
+    const ir::UOp place = ir::ShapeArg(ctx, ir::Shape(at));
+    placed.emplace_back(alone ? Value(part) : ir::Pad(ctx, Value(part), place, shape), at[i]);
     at[i] = SumOf(ctx, at[i], ShapeOf(t)[i]);
   }
-  return out.state() == nullptr ? parts[0].Cast(dtype, site) : out;
+  if (placed.empty()) return parts[0].Cast(dtype, site);
+  // Neighbours are joined, then neighbours of these: many parts make a tree, not a chain.
+  while (placed.size() > 1) {
+    size_t n = 0;
+    for (size_t k = 0; k < placed.size(); k += 2, ++n) {
+      if (k + 1 < placed.size()) {
+        const ir::UOp earlier =
+            ir::Lt(ctx, position, ir::Cast(ctx, placed[k + 1].second, Dtype::I64));
+        placed[k].first = ir::Where(ctx, earlier, placed[k].first, placed[k + 1].first);
+      }
+      placed[n] = placed[k];
+    }
+    placed.resize(n);
+  }
+  return Made(parts[0], placed[0].first, "Concat", site);
 }
 
 Tensor Stack(std::span<const Tensor> parts, int64_t axis, Site site) {

@@ -144,12 +144,13 @@ std::pair<Tensor, Tensor> MaxPoolWithIndices(const Tensor& x, const Dims& kernel
   const Dims spatial(x.dims().begin() + 2, x.dims().end());
   Dims plane = {1, 1};
   plane.insert(plane.end(), spatial.begin(), spatial.end());
-  const Tensor at = IotaLike(x, ir::Product(spatial), Dtype::I32).Reshape(plane, site);
-  const double never = std::numeric_limits<int32_t>::max();
-  const Tensor places = FilledWindows(at, p, ScalarLike(x, Dtype::I32, never), site);
+  const Dtype place = PositionDtype(ir::Product(spatial));
+  const Tensor at = IotaLike(x, ir::Product(spatial), place).Reshape(plane, site);
+  const Tensor never = Made(x, Ctx(x).Int(place, ir::RangeOf(place).max), "MaxPool", site);
+  const Tensor places = FilledWindows(at, p, never, site);
   const Tensor hit =
       ir::IsFloat(x.dtype()) ? (windows == most) | windows.IsNan(site) : windows == most;
-  const Tensor index = Where(hit, places, ScalarLike(x, Dtype::I32, never));
+  const Tensor index = Where(hit, places, never);
   return {windows.Max(WindowAxes(p), false, site), index.Min(WindowAxes(p), false, site)};
 }
 

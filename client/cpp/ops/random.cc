@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "uopd/random.h"
 
+#include <bit>
 #include <cmath>
 #include <numbers>
 
 #include "client/cpp/graph/random.h"
 #include "client/cpp/ops/common.h"
+#include "client/cpp/ops/sort_network.h"
 #include "uopd/movement.h"
 
 namespace uopd::client::fn {
@@ -94,10 +96,17 @@ Tensor RandPerm(Client& client, int64_t n, Dtype dtype, Site site) {
   Tensor shaped = Shaped(client, {std::max<int64_t>(n, 0)}, dtype, site);
   if (!shaped.status().ok()) return shaped;
   if (n < 0 || n > (int64_t{1} << 31)) return Wrong(shaped, "RandPerm", site, Cat("of ", n));
-  // The low bits of each key are the number that is sorted by it.
-  const Tensor keys = (Bits(shaped.state()->graph, {n}, site) & -(int64_t{1} << 32)) |
-                      IotaLike(shaped, n, Dtype::U64);
-  return (keys.Sort(0, false, site).first & 0xffffffff).Cast(dtype, site);
+  if (n == 0) return shaped;
+  // The low bits of each word are the number that is sorted by it. The words behind them are the largest.
+  const auto length = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n)));
+  const Tensor number = IotaLike(shaped, length, Dtype::I64);
+  const Tensor bits = Bits(shaped.state()->graph, {n}, site).Bitcast(Dtype::I64, site) >> 33;
+  const Tensor key = Where(number < n, bits.Pad({0}, {length - n}, 0, site), int64_t{INT32_MAX});
+  const Tensor words = ((key << 32) | number).Unsqueeze(1, site).Contiguous(site);
+  return Sorted({words, Tensor(), 32}, site)
+      .Positions(dtype, site)
+      .Reshape({length}, site)
+      .Narrow(0, 0, n, site);
 }
 
 Tensor Bernoulli(const Tensor& p, Site site) {

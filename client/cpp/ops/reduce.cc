@@ -164,7 +164,7 @@ Tensor Tensor::Argmax(int64_t axis, bool keep, Site site) const {
   // Of all hits the first one has the largest distance from the end.
   Dims column(dims().size(), 1);
   column[static_cast<size_t>(*a)] = n;
-  const Tensor distance = n - IotaLike(*this, n, Dtype::I32).Reshape(column, site);
+  const Tensor distance = n - IotaLike(*this, n, PositionDtype(n)).Reshape(column, site);
   return n - Where(hit, distance, 0).Max({*a}, keep, site);
 }
 

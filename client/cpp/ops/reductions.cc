@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "client/cpp/ops/common.h"
+#include "client/cpp/ops/pick.h"
 #include "core/ir/build.h"
 #include "uopd/math.h"
 
@@ -28,9 +29,18 @@ std::pair<Tensor, Tensor> RunningMax(const Tensor& x, int64_t axis, std::string_
   const Tensor t = x.dtype() == Dtype::Bool ? x.Cast(Dtype::U8, site) : x;
   const Tensor y = Made(t, ir::Scan(Ctx(t), ir::Op::MAX, Value(t), axis), what, site);
   if (!y.status().ok()) return {y, y};
-  // An element that is the maximum so far. The last of them is the position.
-  const Tensor hit = ir::IsFloat(t.dtype()) ? (t == y) | t.IsNan(site) : t == y;
-  const Tensor at = Where(hit, IotaAlong(t, axis), 0);
+  // An element that is larger than all before it, or the first NaN: the last of them is the position.
+  const int64_t n = t.dims()[static_cast<size_t>(axis)];
+  const Tensor place = IotaAlong(t, axis, PositionDtype(n));
+  Tensor at = place;
+  if (n > 1) {
+    const Tensor before = y.Narrow(axis, 0, n - 1, site), here = t.Narrow(axis, 1, n - 1, site);
+    Tensor more = before < here;
+    if (ir::IsFloat(t.dtype())) more = more | (here.IsNan(site) & before.IsNan(site).Not(site));
+    Dims none(t.dims().size(), 0), first = none;
+    first[static_cast<size_t>(axis)] = 1;
+    at = Where(more.Pad(first, none, 0, site), place, 0);
+  }
   const Tensor index = Made(at, ir::Scan(Ctx(at), ir::Op::MAX, Value(at), axis), what, site);
   return {y.Cast(x.dtype(), site), index};
 }
@@ -47,7 +57,7 @@ Tensor All(const Tensor& x, const Dims& axes, bool keep, Site site) {
 }
 Tensor CountNonzero(const Tensor& x, const Dims& axes, bool keep, Site site) {
   if (auto error = FirstError("CountNonzero", {&x}, site)) return *error;
-  return x.Cast(Dtype::Bool, site).Sum(axes, keep, site);
+  return x.Cast(Dtype::Bool, site).Cast(PositionDtype(x.size()), site).Sum(axes, keep, site);
 }
 
 Tensor LogSumExp(const Tensor& x, const Dims& axes, bool keep, Site site) {
@@ -148,7 +158,7 @@ Tensor BinCount(const Tensor& x, int64_t size, const Tensor& weights, Site site)
   }
   const Tensor hit = x.Flatten(0, site).Cast(Dtype::I64, site) ==
                      IotaLike(x, size, Dtype::I64).Unsqueeze(-1, site);
-  if (!Has(weights)) return hit.Sum({-1}, false, site).Cast(Dtype::I32, site);
+  if (!Has(weights)) return hit.Cast(PositionDtype(x.size()), site).Sum({-1}, false, site);
   const Tensor w = weights.Flatten(0, site);
   return Where(hit, w, Like(w, 0)).Sum({-1}, false, site);
 }
@@ -157,11 +167,13 @@ Tensor SearchSorted(const Tensor& sorted, const Tensor& values, bool right, Site
   if (auto error = Refused("SearchSorted", {&sorted, &values}, site)) return *error;
   if (sorted.rank() != 1)
     return Wrong(sorted, "SearchSorted", site, Cat("shape ", Text(sorted.dims()), " is no vector"));
+  if (static_cast<double>(sorted.size()) * static_cast<double>(values.size()) > kFewPairs)
+    return CountBelow(sorted, values, right, site);
   const Tensor v = values.Unsqueeze(-1, site);
   Tensor passed = right ? sorted <= v : sorted < v;
   if (ir::IsFloat(v.dtype()))
     passed = passed | (v.IsNan(site) & (right ? TrueLike(v) : sorted == sorted));
-  return passed.Sum({-1}, false, site).Cast(Dtype::I32, site);
+  return passed.Cast(PositionDtype(sorted.size()), site).Sum({-1}, false, site);
 }
 
 }  // namespace uopd::client::fn

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "client/cpp/ops/common.h"
+#include "client/cpp/ops/pick.h"
 #include "core/ir/build.h"
 #include "uopd/indexing.h"
 
@@ -62,9 +63,9 @@ Tensor Scatter(const Tensor& x, int64_t axis, const Tensor& index, Operand src) 
     if (auto error = Refused("Scatter", {&x, src.tensor()}, site)) return *error;
     values = src.tensor()->Cast(x.dtype(), site);
   } else {
-    const absl::Status fits = CheckNumber(x.dtype(), src.number());
+    const absl::Status fits = CheckNumber(x.dtype(), src);
     if (!fits.ok()) return Poisoned(x.state()->graph, Located("Scatter", site, fits));
-    values = Like(x, src.number()).Expand(index.dims(), site);
+    values = NumberLike(x, x.dtype(), src).Expand(index.dims(), site);
   }
   const Pairs p = PairsOf("Scatter", x, axis, index, values, site);
   if (p.error) return *p.error;
@@ -129,22 +130,54 @@ Tensor MaskedSelect(const Tensor& x, const Tensor& mask, int64_t size, double fi
   Tensor whole = mask.Expand(x.dims(), site);
   if (!whole.status().ok()) return whole;
   const Tensor flat = whole.Flatten(0, site), values = x.Flatten(0, site);
+  const Dtype count = PositionDtype(std::max(x.size(), size));
   // The number of each element among those for which the mask is true, from 1 on.
-  const Tensor number = Where(flat, flat.CumSum(0, site), 0).Contiguous(site);
-  const Tensor wanted = IotaLike(x, size, Dtype::I32) + 1;
+  const Tensor number = Where(flat, flat.Cast(count, site).CumSum(0, site), 0).Contiguous(site);
+  const Tensor wanted = IotaLike(x, size, count) + 1;
+  const Tensor total = flat.Cast(count, site).Sum({}, false, site);
+  if (static_cast<double>(x.size()) * static_cast<double>(size) > kFewPairs) {
+    // The running count reaches a number at the element that it belongs to.
+    const Tensor running = flat.Cast(count, site).CumSum(0, site).Contiguous(site);
+    const Tensor at = CountBelow(running, wanted, false, site);
+    const Tensor out = AtPositions(values.Unsqueeze(1, site), at.Unsqueeze(1, site),
+                                   (number - 1).Unsqueeze(1, site), site);
+    return Where({wanted <= total, site}, out.Squeeze(1, site), Like(x, fill));
+  }
   const Tensor hit = number == wanted.Unsqueeze(-1, site);
   const Tensor chosen = Where(hit, values, Like(x, 0));
   const Tensor out = x.dtype() == Dtype::Bool ? chosen.Max({1}, false, site)
                                               : chosen.Sum({1}, false, site).Cast(x.dtype(), site);
-  const Tensor total = flat.Sum({}, false, site);
   return Where({wanted <= total, site}, out, Like(x, fill));
+}
+
+Tensor MaskedPut(const Tensor& x, const Tensor& mask, const Tensor& values, Site site) {
+  if (auto error = Refused("MaskedPut", {&x, &mask, &values}, site)) return *error;
+  const auto axes = static_cast<size_t>(std::min(mask.rank(), x.rank()));
+  const Dims lead(x.dims().begin(), x.dims().begin() + static_cast<ptrdiff_t>(axes)),
+      rest(x.dims().begin() + static_cast<ptrdiff_t>(axes), x.dims().end());
+  Dims wanted = rest;
+  wanted.insert(wanted.begin(), values.rank() == 0 ? 0 : values.dims()[0]);
+  if (mask.dtype() != Dtype::Bool || mask.dims() != lead || values.dims() != wanted) {
+    return Wrong(x, "MaskedPut", site,
+                 Cat("a mask of ", ir::Name(mask.dtype()), " ", Text(mask.dims()),
+                     " and values of shape ", Text(values.dims()), " for shape ", Text(x.dims())));
+  }
+  if (x.size() == 0 || wanted[0] == 0) return x;
+  Dims flat = rest, column(rest.size() + 1, 1);
+  flat.insert(flat.begin(), mask.size());
+  column[0] = mask.size();
+  const Tensor here = mask.Flatten(0, site);
+  const Tensor number = (here.Cast(Dtype::I64, site).CumSum(0, site) - 1).Contiguous(site);
+  const Tensor chosen = values.Cast(x.dtype(), site).IndexSelect(0, number, site);
+  const Tensor put = here & (number < wanted[0]);
+  return Where({put.Reshape(column, site), site}, chosen, x.Reshape(flat, site))
+      .Reshape(x.dims(), site);
 }
 
 Tensor Nonzero(const Tensor& x, int64_t size, int64_t fill, Site site) {
   if (auto error = Refused("Nonzero", {&x}, site)) return *error;
-  if (x.size() > INT32_MAX)
-    return Wrong(x, "Nonzero", site, Cat("positions in shape ", Text(x.dims()), " do not fit i32"));
-  Tensor at = MaskedSelect(IotaLike(x, x.size(), Dtype::I32).Reshape(x.dims(), site),
+  const Dtype dtype = PositionDtype(x.size());
+  Tensor at = MaskedSelect(IotaLike(x, x.size(), dtype).Reshape(x.dims(), site),
                            x.Cast(Dtype::Bool, site), size, -1, site);
   if (!at.status().ok()) return at;
   if (x.rank() == 0) return at.Reshape({size, 1}, site).Narrow(1, 0, 0, site);
@@ -153,7 +186,7 @@ Tensor Nonzero(const Tensor& x, int64_t size, int64_t fill, Site site) {
   for (int64_t d : x.dims()) {
     stride = d == 0 ? 1 : stride / d;
     const Tensor column = at.FloorDiv(std::max<int64_t>(stride, 1)) % std::max<int64_t>(d, 1);
-    columns.push_back(Where(at < 0, ScalarLike(x, Dtype::I32, static_cast<double>(fill)), column));
+    columns.push_back(Where(at < 0, fill, column));
   }
   return Stack(columns, 1, site);
 }

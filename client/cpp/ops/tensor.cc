@@ -120,14 +120,14 @@ absl::Status Tensor::TryAssign(Operand value) {
   UOPD_TRY(status());
   TensorState& t = *state_;
   if (value.tensor() == nullptr) {
-    const absl::Status fits = CheckNumber(t.dtype, value.number());
+    const absl::Status fits = CheckNumber(t.dtype, value);
     if (!fits.ok()) return Located("Assign", value.site(), fits);
   }
   ir::UOpContext& ctx = t.graph->ctx();
   Tensor v = value.tensor() != nullptr
                  ? *value.tensor()
                  : Made(*this,
-                        ir::Expand(ctx, Value(ScalarLike(*this, t.dtype, value.number())),
+                        ir::Expand(ctx, Value(NumberLike(*this, t.dtype, value)),
                                    ir::ShapeArg(ctx, ShapeOf(*this))),
                         "Assign", value.site());
   if (v.status().ok() && v.dims() != t.dims && Broadcasts(v.dims(), t.dims))

@@ -37,7 +37,7 @@ class Client {
   // Memory on the daemon to which nothing was written yet. It reads as zeros. It costs nothing
   // until a request uses it.
   Tensor Empty(Dims dims, Dtype dtype = Dtype::F32, Site site = Site::current());
-  Tensor Full(Dims dims, double value, Dtype dtype = Dtype::F32, Site site = Site::current());
+  Tensor Full(Dims dims, Operand value, Dtype dtype = Dtype::F32, Site site = Site::current());
   Tensor Zeros(Dims dims, Dtype dtype = Dtype::F32, Site site = Site::current()) {
     return Full(std::move(dims), 0, dtype, site);
   }

@@ -60,10 +60,15 @@ Tensor ScatterReduce(const Tensor& x, int64_t axis, const Tensor& index, const T
                      ScatterMode mode, bool include_self = true, Site site = Site::current());
 
 // The first `size` elements (in row-major order) for which the mask is true, then `fill`. The mask broadcasts
-// to the shape of x. Takes time proportional to `size` times the size of x.
+// to the shape of x.
 Tensor MaskedSelect(const Tensor& x, const Tensor& mask, int64_t size, double fill = 0,
                     Site site = Site::current());
-// The positions of the first `size` elements other than 0, as rows of an i32 tensor (size, rank), then `fill`.
+// x with x[mask] = values: the mask has the leading axes of x; values (m, the other axes of x) take their places in order, where the
+// mask is true for the first, second, ... time. Values that are left over are not used; places beyond m stay.
+Tensor MaskedPut(const Tensor& x, const Tensor& mask, const Tensor& values,
+                 Site site = Site::current());
+// The positions of the first `size` elements other than 0, as rows of a tensor (size, rank), then `fill`. They are i32, or i64
+// in tensors of more than 2^31 elements.
 Tensor Nonzero(const Tensor& x, int64_t size, int64_t fill = -1, Site site = Site::current());
 // Elements of the flattened tensor.
 Tensor Take(const Tensor& x, const Tensor& index, Site site = Site::current());

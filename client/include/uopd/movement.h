@@ -64,7 +64,7 @@ Tensor Unfold(const Tensor& x, int64_t axis, int64_t size, int64_t step,
               Site site = Site::current());
 
 // Tensors of the shape of x, on its devices and in pieces as it is; of its dtype if none is given.
-Tensor FullLike(const Tensor& x, double value, std::optional<Dtype> dtype = {},
+Tensor FullLike(const Tensor& x, Operand value, std::optional<Dtype> dtype = {},
                 Site site = Site::current());
 inline Tensor ZerosLike(const Tensor& x, std::optional<Dtype> dtype = {},
                         Site site = Site::current()) {

@@ -19,7 +19,8 @@ Tensor LogSumExp(const Tensor& x, const Dims& axes = {}, bool keep = false,
 
 // Running products: for each element the product of all elements up to it. The dtype is that of Prod.
 Tensor CumProd(const Tensor& x, int64_t axis = -1, Site site = Site::current());
-// The largest (smallest) element up to each one, and its position as i32; of equal ones the last position.
+// The largest (smallest) element up to each one, and its position (i32; i64 beyond 2^31 elements); of equal
+// ones the first position.
 // NaN is larger (smaller) than all others. The gradient goes to that position, and computing it takes
 // quadratic time.
 std::pair<Tensor, Tensor> CumMax(const Tensor& x, int64_t axis = -1, Site site = Site::current());

@@ -257,8 +257,12 @@ class Tensor {
   // The power of integers is an integer, which wraps. An exponent tensor may have negative
   // elements; they give 1, -1 or 0. A negative integer number as exponent is refused.
   Tensor Pow(Operand b) const;
+  // Where both are equal, each has half of the gradient.
   Tensor Maximum(Operand b) const;
   Tensor Minimum(Operand b) const;
+  // As Maximum and Minimum, but where both are equal this tensor has the gradient.
+  Tensor AtLeast(Operand low) const;
+  Tensor AtMost(Operand high) const;
   Tensor Neg(Site site = Site::current()) const;
   Tensor Not(Site site = Site::current()) const;  // bools: logical; integers: bitwise
   Tensor Exp2(Site site = Site::current()) const;
@@ -276,10 +280,10 @@ class Tensor {
   Tensor Abs(Site site = Site::current()) const;
   Tensor Square(Site site = Site::current()) const;
   Tensor Sign(Site site = Site::current()) const;  // -1, 0 or 1; NaN stays NaN
-  // NaN stays NaN.
+  // NaN stays NaN. The gradient at a limit is 1.
   Tensor Clip(double low, double high, Site site = Site::current()) const;
   Tensor IsNan(Site site = Site::current()) const;
-  Tensor Relu(Site site = Site::current()) const;
+  Tensor Relu(Site site = Site::current()) const;  // the gradient at 0 is 0
   Tensor Sigmoid(Site site = Site::current()) const;
   Tensor Tanh(Site site = Site::current()) const;
   Tensor Gelu(Site site = Site::current()) const;  // the tanh form
@@ -340,14 +344,15 @@ class Tensor {
                                     Site site = Site::current()) const;
   Tensor Std(Dims axes = {}, bool keep = false, int64_t correction = 1,
              Site site = Site::current()) const;
-  // The position as i32. Of equal elements the first one counts; a NaN is greater than all others.
+  // The position, as i32, or i64 in an axis of more than 2^31 elements. Of equal elements the first one
+  // counts; a NaN is greater than all others.
   Tensor Argmax(int64_t axis = -1, bool keep = false, Site site = Site::current()) const;
   Tensor Argmin(int64_t axis = -1, bool keep = false, Site site = Site::current()) const;
   // Running sums: for each element the sum of all elements up to it. The dtype is that of Sum.
   Tensor CumSum(int64_t axis = -1, Site site = Site::current()) const;
-  // The sorted values, and the position (i32) that each one had before. The order is stable; NaN is
-  // larger than all others. Computing the positions takes time quadratic in the length; it happens
-  // only if they are used.
+  // The sorted values, and the position that each one had before: i32, or i64 in an axis of over 2^31
+  // elements. The order is stable; NaN is larger than all others, and -0 equals 0. About log2(n)^2 / 2
+  // steps for each of the n elements of the axis. TopK gives the first k of them.
   std::pair<Tensor, Tensor> Sort(int64_t axis = -1, bool descending = false,
                                  Site site = Site::current()) const;
   std::pair<Tensor, Tensor> TopK(int64_t k, int64_t axis = -1, bool largest = true,

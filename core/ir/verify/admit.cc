@@ -98,9 +98,10 @@ bool Takes(const AdmitLine& line, UOp u) {
 }
 
 // Ops that AdmitMore checks: their args have names, or mean something else in lower levels.
-constexpr OpSet kWithMore = {Op::SINK, Op::PARAM, Op::BUFFER, Op::COPY, Op::DEFINE_VAR, Op::STACK};
+constexpr OpSet kWithMore = {Op::SINK,       Op::PARAM, Op::BUFFER, Op::COPY,
+                             Op::DEFINE_VAR, Op::STACK, Op::DETACH};
 
-absl::Status AdmitMore(UOp u) {
+absl::Status AdmitMore(UOp u, bool buffers) {
   if (u.Is(Op::SINK) && u.arg().bits != 0) return Invalid("SINK of a tensor graph takes no arg");
   if (u.Is(OpSet{Op::PARAM, Op::BUFFER}) && u.addrspace() != AddrSpace::GLOBAL)
     return Invalid(Cat("memory of a tensor graph is GLOBAL, not ", Name(u.addrspace())));
@@ -111,6 +112,8 @@ absl::Status AdmitMore(UOp u) {
   }
   if (u.Is(Op::STACK) && u.n_src() == 0 && u.dtype() != Dtype::Index)
     return Invalid("STACK of no tensors");
+  if (u.Is(Op::DETACH) && u.n_src() > 1 && !buffers)
+    return Invalid("DETACH of two sources: the second one is for gradients, which a client makes");
   return absl::OkStatus();
 }
 
@@ -149,7 +152,7 @@ uint16_t KindsOf(UOp u) {
 std::span<const AdmitLine> AdmitLines() { return kLines; }
 
 absl::Status Admit(UOp u, bool buffers) {
-  if (u.Is(kWithMore)) UOPD_TRY(AdmitMore(u));
+  if (u.Is(kWithMore)) UOPD_TRY(AdmitMore(u, buffers));
   const Op op = buffers && u.Is(Op::BUFFER) ? Op::PARAM : u.op();
   const Lines of = kLinesOf[static_cast<size_t>(op)];
   for (size_t i = of.first; i < size_t{of.first} + of.count; ++i) {

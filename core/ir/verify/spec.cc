@@ -355,10 +355,12 @@ absl::Status VerifyDtypes(UOpContext& ctx, UOp u, Level level) {
         return Invalid(Cat("MULTI of ", u.n_src(), " pieces; it takes up to ", kMaxPieces));
       UOPD_TRY(SameDtypes(u, 1));
       [[fallthrough]];
+    case Op::DETACH:
+      if (u.Is(Op::DETACH) && u.n_src() > 1) UOPD_TRY(SameDtype(u, 1, d));
+      [[fallthrough]];
     case Op::COPY:
     case Op::CONTIGUOUS:
     case Op::CONTIGUOUS_BACKWARD:
-    case Op::DETACH:
       return IsStored(d) ? SameDtype(u, 0, d) : Invalid(Cat(Name(u.op()), " of ", Name(d)));
     default:
       return u.Is(kMovementOps) ? SameDtype(u, 0, d) : absl::OkStatus();
@@ -372,6 +374,9 @@ absl::Status VerifyShapes(UOpContext& ctx, UOp u, Level level) {
     if (value == nullptr || !SameShape(target, *value))
       return Invalid("STORE of a value whose shape is not the target's");
   }
+  if (u.Is(Op::DETACH) && u.n_src() > 1 &&
+      !SameShape(*ctx.ShapeOf(u.src(0)), *ctx.ShapeOf(u.src(1))))
+    return Invalid("DETACH of a value and a way of another shape for its gradient");
   if (u.Is(Op::IOTA) && u.arg().AsInt() >= static_cast<int64_t>(ctx.ShapeOf(u)->size()))
     return Invalid("IOTA along an axis that its shape lacks");
   if (u.Is(Op::SCAN) && InTensor(level)) {

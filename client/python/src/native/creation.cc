@@ -18,8 +18,9 @@ Tensor Leaf(const Tensor& t, Site site) { return ir::IsFloat(t.dtype()) ? t.Apar
 void BindCreation(Ops op) {
   using C = const ClientHandle&;
   op("empty", [](Site s, C c, Dims d, int t) { return c.get().Empty(d, D(t), s); });
-  op("full",
-     [](Site s, C c, Dims d, double v, int t) { return Leaf(c.get().Full(d, v, D(t), s), s); });
+  op("full", [](Site s, C c, Dims d, const Arg& v, int t) {
+    return Leaf(c.get().Full(d, v.At(s), D(t), s), s);
+  });
   op("arange", [](Site s, C c, int64_t a, int64_t b, int64_t step, int t) {
     return Leaf(c.get().Arange(a, b, step, D(t), s), s);
   });
@@ -48,8 +49,9 @@ void BindCreation(Ops op) {
   op("scaled_uniform",
      [](Site s, C c, Dims d, int t) { return fn::ScaledUniform(c.get(), d, D(t), s); });
   using H = const Handle&;
-  op("full_like",
-     [](Site s, H x, double v, int t) { return Leaf(fn::FullLike(x.tensor(), v, D(t), s), s); });
+  op("full_like", [](Site s, H x, const Arg& v, int t) {
+    return Leaf(fn::FullLike(x.tensor(), v.At(s), D(t), s), s);
+  });
   op("threefry",
      [](Site s, H x, H key) { return fn::Threefry(x.tensor(), Operand(key.tensor(), s)); });
   op("bernoulli", [](Site s, H x) { return fn::Bernoulli(x.tensor(), s); });

@@ -51,6 +51,8 @@ void BindOperators(Ops op) {
   op("pow", [](Site s, H a, A b) { return a.tensor().Pow(b.At(s)); });
   op("maximum", [](Site s, H a, A b) { return a.tensor().Maximum(b.At(s)); });
   op("minimum", [](Site s, H a, A b) { return a.tensor().Minimum(b.At(s)); });
+  op("at_least", [](Site s, H a, A b) { return a.tensor().AtLeast(b.At(s)); });
+  op("at_most", [](Site s, H a, A b) { return a.tensor().AtMost(b.At(s)); });
   op("div_mode", [](Site s, A a, A b, int mode) {
     return fn::Div(a.At(s), b.At(s), static_cast<fn::Rounding>(mode));
   });

@@ -78,6 +78,8 @@ void BindIndexing(Ops op) {
   op("masked_select", [](Site s, H x, H m, int64_t size, double fill) {
     return fn::MaskedSelect(x.tensor(), m.tensor(), size, fill, s);
   });
+  op("masked_put",
+     [](Site s, H x, H m, H v) { return fn::MaskedPut(x.tensor(), m.tensor(), v.tensor(), s); });
   op("nonzero", [](Site s, H x, int64_t size, int64_t fill) {
     return fn::Nonzero(x.tensor(), size, fill, s);
   });

@@ -36,7 +36,8 @@ def handle_of(data: Any, dtype: DType | None) -> _core.Handle:
   if data is None: return _core.empty(client(), [0], (dtype or dtypes.default_float).core)
   if isinstance(data, bool): return _core.full(client(), [], float(data), (dtype or dtypes.bool).core)
   if isinstance(data, int):
-    if abs(data) < 2**53: return _core.full(client(), [], float(data), (dtype or dtypes.default_int).core)
+    kind = dtype or (dtypes.default_int if dtypes.default_int.min <= data <= dtypes.default_int.max else dtypes.int64)
+    if abs(data) < 2**53: return _core.full(client(), [], data, kind.core)
   elif isinstance(data, float): return _core.full(client(), [], data, (dtype or dtypes.default_float).core)
   if hasattr(data, "handle"): return data.handle() if dtype is None else _core.cast(data.handle(), dtype.core)  # a Size
   if isinstance(data, (bytes, bytearray, memoryview)):
@@ -51,6 +52,9 @@ def handle_of(data: Any, dtype: DType | None) -> _core.Handle:
     if _has_tensor(data): return _of_array(np.array(_plain(data)), dtype)
     kind = dtype or dtypes.from_py(data)
     try: array = np.array(data, dtype=kind.numpy_name or "float32")
+    except OverflowError:
+      if dtype is not None: raise
+      array, kind = np.array(data, dtype="int64"), dtypes.int64
     except ValueError as e: raise ValueError(f"lists of different lengths make no tensor: {e}") from None
     return _of_array(array, dtype or kind)
   if isinstance(data, int): return _of_array(np.array(data, dtype=(dtype or dtypes.int64).numpy_name), dtype)

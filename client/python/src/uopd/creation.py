@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _core, runtime
 from .base import Base, sizes, tensor_class, wrap
-from .convert import handle_of
-from .dtype import DTypeLike, dtypes, to_dtype
+from .dtype import DType, DTypeLike, dtypes, to_dtype
 from .errors import WrongArgument
 from .runtime import client
 
@@ -18,6 +17,18 @@ if TYPE_CHECKING:
 
 def _code(dtype: DTypeLike | None, default: Any = None) -> int:
   return (to_dtype(dtype) if dtype is not None else default or dtypes.default_float).core
+
+
+def _number(x: Any, kind: DType) -> Any:
+  """A number that the client library takes."""
+  if not isinstance(x, (int, float)): x = x.item() if hasattr(x, "item") else float(x)
+  if dtypes.is_int(kind) and isinstance(x, int) and not kind.min <= x <= kind.max: raise ValueError(f"{x} is no value of {kind.name}")
+  return x if not isinstance(x, int) or dtypes.is_int(kind) else float(x)
+
+
+def _is_large(x: Any, kind: DType) -> bool:
+  """Whether x is an integer that uint64 holds and int64 does not, which the client library takes as int64 of the same bits."""
+  return kind is dtypes.uint64 and isinstance(x, int) and 2**63 <= x < 2**64
 
 
 def _shape(shape: tuple[Any, ...]) -> list[int]: return sizes(shape[0], shape[1:]) if shape else []
@@ -59,8 +70,9 @@ class Creation(Base):
     """
     kind = to_dtype(dtype) if dtype is not None else dtypes.from_py(fill_value)
     shape = sizes(shape, ())
-    if isinstance(fill_value, int) and abs(fill_value) >= 2**53: h = _core.expand(handle_of(fill_value, kind if dtype else None), shape)
-    else: h = _core.full(client(), shape, float(fill_value), kind.core)
+    if dtype is None and isinstance(fill_value, int) and not kind.min <= fill_value <= kind.max: kind = dtypes.int64
+    if _is_large(fill_value, kind): h = _core.bitcast(_core.full(client(), shape, fill_value - 2**64, dtypes.int64.core), kind.core)
+    else: h = _core.full(client(), shape, _number(fill_value, kind), kind.core)
     return _made(h, device, requires_grad)
   @staticmethod
   def zeros(*shape: Any, dtype: DTypeLike | None = None, **kwargs: Any) -> Tensor:
@@ -73,14 +85,17 @@ class Creation(Base):
   @staticmethod
   def arange(start: Any, stop: Any = None, step: Any = 1, dtype: DTypeLike | None = None, device: Any = None,
              requires_grad: bool | None = None) -> Tensor:
-    """From start (0 if only one number is given) up to stop, without it.
+    """From start (0 if only one number is given) up to stop, without it. Integers beyond int32 are int64.
 
     >>> Tensor.arange(2, 8, 2).tolist()
     [2, 4, 6]
     """
     if stop is None: start, stop = 0, start
     if all(isinstance(v, int) for v in (start, stop, step)):
-      return _made(_core.arange(client(), start, stop, step, _code(dtype, dtypes.default_int)), device, requires_grad)
+      numbers = range(start, stop, step) if step else ()
+      kind = dtypes.default_int
+      if numbers and not (kind.min <= min(numbers[0], numbers[-1]) and max(numbers[0], numbers[-1]) <= kind.max): kind = dtypes.int64
+      return _made(_core.arange(client(), start, stop, step, _code(dtype, kind)), device, requires_grad)
     count = max(0, math.ceil((stop - start) / step))
     h = _core.arange(client(), 0, count, 1, dtypes.float64.core)
     return _made(_core.cast(_core.add(_core.mul(h, float(step)), float(start)), _code(dtype)), device, requires_grad)
@@ -115,11 +130,10 @@ class Creation(Base):
   def full_like(self, fill_value: Any, dtype: DTypeLike | None = None, device: Any = None, buffer: bool = True,
                 requires_grad: bool | None = None) -> Tensor:
     """One number everywhere, in the shape and, if none is given, the dtype of self."""
-    kind = to_dtype(dtype or self.dtype)
+    kind = to_dtype(dtype) if dtype is not None else self.dtype
     self._alone(device)
-    if isinstance(fill_value, int) and abs(fill_value) >= 2**53:
-      h = _core.to_layout_of(_core.expand(_core.cast(handle_of(fill_value, None), kind.core), list(self.shape)), self._h)
-    else: h = _core.full_like(self._h, float(fill_value), kind.core)
+    if _is_large(fill_value, kind): h = _core.bitcast(_core.full_like(self._h, fill_value - 2**64, dtypes.int64.core), kind.core)
+    else: h = _core.full_like(self._h, _number(fill_value, kind), kind.core)
     return _made(h, device, requires_grad) if device is not None or requires_grad is not None else wrap(h)
   def const_like(self, b: Any, dtype: DTypeLike | None = None) -> Tensor:
     """The same as full_like."""

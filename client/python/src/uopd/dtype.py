@@ -121,6 +121,13 @@ class dtypes:
     return dtypes.bool if bools else dtypes.default_int
 
 
+def same_kind(x: DType, to: DType) -> bool:
+  """Whether x may be converted when it is assigned in place, as NumPy's "same_kind": to any float, from integers to integers, but
+  not from signed ones to unsigned ones."""
+  def order(d: DType) -> int: return 3 if dtypes.is_float(d) else 2 if d in dtypes.sints else 1 if d in dtypes.uints else 0
+  return order(x) <= order(to)
+
+
 DTypeLike = str | DType
 BY_CORE = {d.core: d for d in dtypes.all}
 _BY_NAME = {k: v for k, v in vars(dtypes).items() if isinstance(v, DType) and not k.startswith("default_")}

@@ -113,10 +113,10 @@ class Functions(Base):
     """True where self is neither infinite nor NaN."""
     return wrap(_core.isfinite(self._h))
   def clamp(self, min_: Any = None, max_: Any = None) -> Tensor:
-    """Within [min_, max_]. None: no limit."""
+    """Within [min_, max_]. None: no limit. The gradient at a limit is that of self."""
     if min_ is None and max_ is None: raise WrongArgument("clamp needs min_ or max_")
-    t: Any = self if min_ is None else wrap(_core.maximum(self._h, arg(min_)))
-    return t if max_ is None else t.minimum(max_)
+    h = self._h if min_ is None else _core.at_least(self._h, arg(min_))
+    return wrap(h if max_ is None else _core.at_most(h, arg(max_)))
   def clip(self, min_: Any = None, max_: Any = None) -> Tensor:
     """The same as clamp."""
     return self.clamp(min_, max_)

@@ -89,8 +89,14 @@ class Indexing(Base):
     if _is_symbolic(items): return wrap(_symbolic(self._h, items))
     return wrap(_core.index(self._h, tuple(_item(i) for i in items)))
   def __setitem__(self, indices: Any, value: Any) -> None:
-    """x[...] = v: all that x[...] reads, and masks. The value broadcasts; at a mask it has one element, or the shape of what
-    the mask leaves of x's axes."""
+    """x[...] = v: all that x[...] reads, and masks. The value broadcasts. At a mask it has the shape of x[mask], or one that
+    broadcasts to it; values for each true element are counted first, which waits.
+
+    >>> x = Tensor([1, 2, 3, 4])
+    >>> x[x > 2] *= 10
+    >>> x.tolist()
+    [1, 2, 30, 40]
+    """
     mask = _mask(indices)
     if mask is not None:
       _core.assign(self._h, _masked(self._h, mask, handle(value)))
@@ -104,7 +110,8 @@ class Indexing(Base):
   def _items(self, indices: Any) -> tuple[Any, ...]:
     """One entry for each index. Masks become the positions where they are true. IndexError for integers out of range and too
     many items: `for x in tensor` of other code ends with it."""
-    if isinstance(indices, list) and any(isinstance(i, (slice, type(None), type(Ellipsis))) for i in indices): indices = tuple(indices)
+    # A list of other things than integers is as a tuple, unless it is a mask.
+    if isinstance(indices, list) and not all(isinstance(i, int) for i in indices) and _mask(indices) is None: indices = tuple(indices)
     items: list[Any] = []
     for i in indices if isinstance(indices, tuple) else (indices,):
       mask = _mask(i)
@@ -147,8 +154,14 @@ def _masked(h: _core.Handle, mask: _core.Handle, value: _core.Handle) -> _core.H
   axes, shape = len(mask.shape), h.shape
   if tuple(mask.shape) != tuple(shape[:axes]): raise IndexError(f"a mask of shape {tuple(mask.shape)} for shape {tuple(shape)}")
   rest = shape[axes:]
-  if len(value.shape) > len(rest) and value.shape != (1,):
-    raise IndexError(f"the value at a mask has one element or the shape {tuple(rest)}, not {tuple(value.shape)}")
+  lead = len(value.shape) - len(rest)
+  while lead > 1 and value.shape[0] == 1: value, lead = _core.squeeze(value, 0), lead - 1
+  if lead > 1: raise IndexError(f"a value of shape {tuple(value.shape)} for elements at a mask of shape {tuple(rest)} each")
+  if lead == 1 and value.shape[0] == 1: value, lead = _core.squeeze(value, 0), 0
+  if lead == 1:
+    count = int(wrap(_core.count_nonzero(mask, [], False)).item())
+    if value.shape[0] != count: raise IndexError(f"a value of shape {tuple(value.shape)} for a mask that is true {count} times")
+    return _core.masked_put(h, mask, _core.expand(value, [count, *rest]))
   mask = _core.reshape(mask, [*mask.shape, *([1] * len(rest))])
   return _core.where(mask, _core.cast(value, h.dtype), h)
 

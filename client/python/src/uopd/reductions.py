@@ -112,10 +112,10 @@ class Reductions(Base):
     """Running products along an axis."""
     return wrap(_core.cumprod(self._h, self._axis(axis)))
   def cummax(self, axis: int = 0) -> tuple[Tensor, Tensor]:
-    """The largest element so far, and its position; of equal ones the last."""
+    """The largest element so far, and its position; of equal ones the first."""
     return wrap2(_core.cummax(self._h, self._axis(axis)))
   def cummin(self, axis: int = 0) -> tuple[Tensor, Tensor]:
-    """The smallest element so far, and its position; of equal ones the last."""
+    """The smallest element so far, and its position; of equal ones the first."""
     return wrap2(_core.cummin(self._h, self._axis(axis)))
   def logcumsumexp(self, axis: int = 0) -> Tensor:
     """logsumexp of all elements so far."""

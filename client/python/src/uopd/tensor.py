@@ -15,7 +15,7 @@ from .base import Base, arg, set_tensor_class, wrap
 from .contents import Contents
 from .convert import handle_of
 from .creation import Creation, placed
-from .dtype import DTypeLike, to_dtype
+from .dtype import DTypeLike, same_kind, to_dtype
 from .elementwise import Elementwise
 from .errors import WrongArgument
 from .functions import Functions
@@ -92,6 +92,8 @@ class Tensor(Creation, Elementwise, Functions, Activations, Movement, Indexing, 
   def _changed(self, x: Tensor) -> Tensor:
     """What `self += y` makes of self, where x is self + y. A view of a tensor that is there gets another value, and that tensor keeps
     its own: x[1:3] += y changes x because Python assigns the result to x[1:3]."""
+    # A value of a wider dtype of the same kind is converted, as NumPy does it.
+    if same_kind(x.dtype, self.dtype): x = x.cast(self.dtype)
     if not self._h.is_view: return self.assign(x)
     if x.dtype is not self.dtype or x.shape != self.shape:
       raise WrongArgument(f"a view of {self.dtype.name} {self.shape} cannot become {x.dtype.name} {x.shape}")

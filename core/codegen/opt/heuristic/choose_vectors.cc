@@ -18,6 +18,8 @@ constexpr int64_t kLongAxis = 64;          // long enough for vectors of interle
 constexpr int64_t kLeastPanelVectors = 2;  // that a tile needs of a packed panel
 constexpr double kTileRows = 8;            // rows of a usual tile
 constexpr double kGatherCost = 2;          // cost of one lane of a gather, in loads
+constexpr int64_t kMostLaneLoads =
+    256;  // with a branch each: compiling many takes far more than linear time
 constexpr double kScatterLoss = 1.1;  // of sums that are scattered: decides between near equals
 constexpr double kScatterCost = 2.5;  // of a scatter: more, since a gather may become a square
 
@@ -33,8 +35,11 @@ void Heuristic::ChooseVectors() {
   std::vector<Candidate> candidates;
   for (size_t a = 0; a < axes_.size() && !Interleaves(); ++a) {
     const double scalar = Cost(a, 1);
+    const auto alone = std::count_if(accesses_.begin(), accesses_.end(),
+                                     [&](const Access& x) { return LoadsByLane(x, a); });
     for (int64_t lanes = most; lanes > 1; lanes /= 2) {
       if (lanes / 2 >= sizes_[a]) continue;  // half as many lanes hold the whole axis
+      if (alone * lanes > kMostLaneLoads) continue;
       const double cost = Cost(a, lanes);
       if (cost < 0.9 * scalar) candidates.push_back({scalar - cost, a, lanes});
     }
@@ -102,6 +107,10 @@ double Heuristic::Cost(size_t axis, int64_t lanes) const {
   return lanes > 1 && Scatters(axis) ? kScatterLoss * cost : cost;
 }
 
+bool Heuristic::LoadsByLane(const Access& a, size_t axis) const {
+  return a.strides[axis] == 0 && !a.is_store && (a.gate_along & Bit(axis)) != 0;
+}
+
 bool Heuristic::Scatters(size_t axis) const {
   return reduces_ != 0 && !has_stages_ && !IsReduce(axis) &&
          std::any_of(accesses_.begin(), accesses_.end(), [&](const Access& x) {
@@ -111,6 +120,7 @@ bool Heuristic::Scatters(size_t axis) const {
 
 double Heuristic::LoadsOf(const Access& a, size_t axis, int64_t lanes) const {
   const auto stride = a.strides[axis];
+  if (LoadsByLane(a, axis)) return kGatherCost * static_cast<double>(lanes);
   if (stride == 0 || stride == 1) return 1;
   const bool few = stride && *stride > 1 && *stride <= std::min(kSmallStride, lanes - 1);
   if (few && !a.is_store) return 2 * static_cast<double>(*stride) - 1;

@@ -54,6 +54,8 @@ class Heuristic : KernelFacts {
   // Whether vectors of sums along the axis would be stored lane by lane, far apart: tiles of other
   // iterations write the same lines.
   bool Scatters(size_t axis) const;
+  // Whether each lane along the axis loads, or does not load, the same element by itself.
+  bool LoadsByLane(const Access& a, size_t axis) const;
   // The instructions of an access to `lanes` lanes along the axis.
   double LoadsOf(const Access& a, size_t axis, int64_t lanes) const;
   // Whether lanes along the axis that do not lie together will be packed.

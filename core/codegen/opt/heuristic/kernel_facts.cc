@@ -172,6 +172,7 @@ void KernelFacts::NoteAccess(UOp u) {
   access.is_store = u.Is(Op::STORE);
   access.bytes = ir::ByteSize(u.src(0).dtype());
   access.is_gated = u.src(0).n_src() == 3;
+  if (access.is_gated) access.gate_along = along_.at(u.src(0).src(2).id());
   // If reductions are unrolled whole, OrderLoops can place a load inside only the loops that it
   // depends on.
   access.path = unrolls_whole_

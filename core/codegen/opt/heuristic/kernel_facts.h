@@ -21,6 +21,7 @@ struct Access {
   AxisSet path = 0;                             // axes whose loops enclose the access
   std::vector<std::optional<int64_t>> strides;  // by axis; nullopt: not constant
   bool is_store = false, is_gated = false;
+  AxisSet gate_along = 0;                                 // axes that the gate depends on
   int64_t bytes = 4;                                      // of one element in memory
   double most = std::numeric_limits<double>::infinity();  // elements of the buffer, if known
   double reuse = 1;  // iterations that read what one iteration reads; 1: it cannot be packed

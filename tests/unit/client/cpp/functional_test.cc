@@ -336,6 +336,42 @@ TEST_F(FunctionalTest, AttentionAgainstLoops) {
   }
 }
 
+// A query without any key has the result 0, and no gradient is NaN, whether its row is used or not.
+TEST_F(FunctionalTest, AttentionWithoutKeys) {
+  const Tensor q = Some({1, 2, 3, 4}, 1), k = Some({1, 1, 3, 4}, 2), v = Some({1, 1, 3, 5}, 3);
+  const Tensor truth = In({3, 3}, {1, 0, 1, 0, 0, 0, 1, 1, 1}, Dtype::Bool);
+  const double inf = INFINITY;
+  const Tensor added = In({3, 3}, {0, -inf, 0, -inf, -inf, -inf, 0, 0, 0}, Dtype::F64);
+  const Tensor long_rows = Some({1, 2, 5, 4}, 1);  // causal: rows 0 and 1 of 5 see none of 3 keys
+  // Of the mask row 1 sees key 2 alone, which is too late.
+  const Tensor late = In({3, 3}, {1, 0, 0, 0, 0, 1, 1, 1, 1}, Dtype::Bool);
+  struct Case {
+    Tensor q, mask;
+    bool causal;
+    std::vector<int64_t> empty;
+  };
+  for (const Case& c : {Case{q, truth, false, {1}}, Case{q, added, false, {1}},
+                        Case{long_rows, {}, true, {0, 1}}, Case{q, late, true, {1}}}) {
+    const Tensor y = fn::Attention(c.q, k, v, c.mask, {.causal = c.causal});
+    const auto values = Out(y);
+    const int64_t rows = c.q.dims()[2];
+    for (size_t i = 0; i < values.size(); ++i) {
+      const int64_t row = static_cast<int64_t>(i) / 5 % rows;
+      const bool none = std::find(c.empty.begin(), c.empty.end(), row) != c.empty.end();
+      EXPECT_EQ(values[i] == 0, none) << i << " " << values[i];
+      EXPECT_TRUE(std::isfinite(values[i]));
+    }
+    const Tensor targets[] = {c.q, k, v};
+    for (const Tensor& loss : {y.Sum(), y.Narrow(2, rows - 1, 1).Sum()}) {
+      const auto gradients = Gradient(loss, targets);
+      ASSERT_TRUE(gradients.ok()) << gradients.status();
+      for (const Tensor& g : *gradients) {
+        for (double element : Out(g)) EXPECT_TRUE(std::isfinite(element));
+      }
+    }
+  }
+}
+
 TEST_F(FunctionalTest, AttentionMasksOfHeads) {
   const Tensor q = Some({1, 4, 2, 3}, 1), k = Some({1, 2, 3, 3}, 2), v = Some({1, 2, 3, 3}, 3);
   const Tensor rows = Some({2, 3}, 4);

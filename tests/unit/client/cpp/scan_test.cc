@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Running sums, sorting, and the smaller operations that came with them.
+// Running sums, and the smaller operations that came with them.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -81,63 +81,6 @@ TEST_F(ScanTest, SumsUpSmallFloats) {
   // In f16, 2048 + 1 is 2048. The sum is kept in f32 and each result is rounded once.
   const auto y = Out(In({4}, {2048, 1, 1, 1}, Dtype::F16).CumSum());
   EXPECT_THAT(y, ElementsAre(2048, 2048, 2050, 2052));
-}
-
-// NaN is the largest, equal ones keep their order.
-std::vector<int> Order(const std::vector<double>& x, bool descending) {
-  std::vector<int> at(x.size());
-  std::iota(at.begin(), at.end(), 0);
-  auto less = [&](double a, double b) {
-    return std::isnan(a) ? false : std::isnan(b) ? true : a < b;
-  };
-  std::sort(at.begin(), at.end(), [&](int a, int b) {
-    const double x_a = x[static_cast<size_t>(a)], x_b = x[static_cast<size_t>(b)];
-    if (descending ? less(x_b, x_a) : less(x_a, x_b)) return true;
-    if (descending ? less(x_a, x_b) : less(x_b, x_a)) return false;
-    return a < b;
-  });
-  return at;
-}
-
-TEST_F(ScanTest, SortsAgainstTheLibrary) {
-  const std::vector<std::vector<double>> cases = {{},
-                                                  {1},
-                                                  {2, 1},
-                                                  {1, 2, 3},
-                                                  {3, 3, 1, 3},
-                                                  {NAN, 1, -INFINITY, INFINITY, NAN, 0},
-                                                  Scattered(16),
-                                                  Scattered(21, 3),
-                                                  {1, 1, 1, 1, 1}};
-  for (const auto& x : cases) {
-    for (bool descending : {false, true}) {
-      const auto n = static_cast<int64_t>(x.size());
-      const auto [values, index] = In({n}, x, Dtype::F64).Sort(-1, descending);
-      const std::vector<int> order = Order(x, descending);
-      std::vector<double> want_values, want_index;
-      for (int i : order) want_values.push_back(x[static_cast<size_t>(i)]), want_index.push_back(i);
-      EXPECT_THAT(Out(values), Pointwise(::testing::NanSensitiveDoubleEq(), want_values)) << n;
-      EXPECT_EQ(index.dtype(), Dtype::I32);
-      EXPECT_EQ(Out(index), want_index) << n;
-    }
-  }
-}
-
-TEST_F(ScanTest, SortsAnyAxisAndDtype) {
-  const auto [values, index] = In({2, 3}, {5, 1, 9, 4, 2, 0}, Dtype::I32).Sort(0, true);
-  EXPECT_THAT(Out(values), ElementsAre(5, 2, 9, 4, 1, 0));
-  EXPECT_THAT(Out(index), ElementsAre(0, 1, 0, 1, 0, 1));
-  EXPECT_THAT(Out(In({3}, {127, -128, 0}, Dtype::I8).Sort().first), ElementsAre(-128, 0, 127));
-  EXPECT_THAT(Out(In({3}, {1, 0, 1}, Dtype::Bool).Sort().first), ElementsAre(0, 1, 1));
-  EXPECT_EQ(In({3}, {1, 0, 1}, Dtype::Bool).Sort().first.dtype(), Dtype::Bool);
-  const auto [top, where] = In({2, 4}, {3, 9, 1, 4, 8, 8, 2, 9}).TopK(2);
-  EXPECT_THAT(Out(top), ElementsAre(9, 4, 9, 8));
-  EXPECT_THAT(Out(where), ElementsAre(1, 3, 3, 0));
-  EXPECT_THAT(Out(In({4}, {3, 9, 1, 4}).TopK(2, 0, false).first), ElementsAre(1, 3));
-  EXPECT_FALSE(Ramp({2}).Sort(1).first.status().ok());
-  EXPECT_FALSE(Ramp({2}).TopK(3).first.status().ok());
-  CheckGradient({Input({2, 5})},
-                [](const std::vector<Tensor>& t) { return t[0].Sort(-1, true).first; });
 }
 
 TEST_F(ScanTest, SmallestAndSpread) {

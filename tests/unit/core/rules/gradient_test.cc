@@ -250,8 +250,25 @@ class GradientTest : public ::testing::Test {
 TEST_F(GradientTest, TiesOfMaxShareEqually) {
   const UOp m = ir::Reshape(ctx_, ir::ReduceAxes(ctx_, Op::MAX, x_, Dims{0}), Dims{});
   EXPECT_THAT(Run(gradient_of(m, x_), {2, 1, 2}), ElementsAre(0.5, 0, 0.5));
-  const UOp relu = ir::Alu(ctx_, Op::MAX, {x_, ctx_.Float(Dtype::F64, 0)});
-  EXPECT_THAT(Run(One(relu), {-1, 0, 1}), ElementsAre(0, 0.5, 1));
+  const UOp larger = ir::Alu(ctx_, Op::MAX, {x_, ctx_.Float(Dtype::F64, 0)});
+  EXPECT_THAT(Run(One(larger), {-1, 0, 1}), ElementsAre(0, 0.5, 1));
+}
+
+TEST_F(GradientTest, TagsSayWhoHasTheGradientOfATie) {
+  const UOp zero = ctx_.Float(Dtype::F64, 0);
+  auto tagged = [&](UOp a, UOp b, int64_t tag) {
+    return ctx_.Make(Op::MAX, Dtype::F64, {a, b}, {}, tag);
+  };
+  EXPECT_THAT(Run(One(tagged(x_, zero, kTieFirst)), {-1, 0, 1}), ElementsAre(0, 1, 1));
+  EXPECT_THAT(Run(One(tagged(x_, zero, kTieSecond)), {-1, 0, 1}), ElementsAre(0, 0, 1));
+  EXPECT_THAT(Run(One(tagged(zero, x_, kTieFirst)), {-1, 0, 1}), ElementsAre(0, 0, 1));
+  EXPECT_THAT(Run(One(tagged(zero, x_, kTieSecond)), {-1, 0, 1}), ElementsAre(0, 1, 1));
+}
+
+TEST_F(GradientTest, DetachSendsTheGradientAnotherWay) {
+  const UOp doubled = ir::Mul(ctx_, x_, ctx_.Float(Dtype::F64, 2));
+  const UOp other = ctx_.Make(Op::DETACH, Dtype::F64, {x_, doubled});
+  EXPECT_THAT(Run(One(ir::Mul(ctx_, other, x_)), {1, 2, 3}), ElementsAre(3, 6, 9));
 }
 
 TEST_F(GradientTest, DetachStopsAndOtherPathsGoOn) {

@@ -66,13 +66,14 @@ TEST_F(RunningTest, LogSumExp) {
   CheckSecondGradient({Input({2, 3})}, f);
 }
 
-// NaN is larger than all others; of equal ones the last.
+// NaN is larger than all others; of equal ones the first.
 std::pair<std::vector<double>, std::vector<double>> RunningMax(const std::vector<double>& x,
                                                                double sign) {
   std::vector<double> values, index;
   size_t best = 0;
   for (size_t i = 0; i < x.size(); ++i) {
-    if (std::isnan(x[i]) || (!std::isnan(x[best]) && sign * x[i] >= sign * x[best])) best = i;
+    const bool nan = std::isnan(x[i]) && !std::isnan(x[best]);
+    if (nan || sign * x[i] > sign * x[best]) best = i;
     values.push_back(x[best]), index.push_back(static_cast<double>(best));
   }
   return {values, index};
@@ -136,6 +137,11 @@ TEST_F(RunningTest, Gradients) {
   CheckGradient({{{3, 4}, {1, 0, 2, 3, 0, 0, 1, 2, -1, 2, 0, 0}}}, product);
   CheckSecondGradient({Input({2, 4})}, product);
   auto largest = [](const std::vector<Tensor>& t) { return fn::CumMax(t[0], 0).first; };
+  // The first of equal elements has the gradient of all results that are equal to it.
+  const Tensor ties = In({6}, {1, 3, 3, 2, 3, 4}, Dtype::F64), one[] = {ties};
+  const auto tied = Gradient(fn::CumMax(ties).first.Sum(), one);
+  ASSERT_TRUE(tied.ok()) << tied.status();
+  EXPECT_THAT(Out((*tied)[0]), ElementsAre(1, 4, 0, 0, 0, 1));
   CheckGradient({Input({6, 2})}, largest);
   CheckSecondGradient({Input({5})},
                       [&](const std::vector<Tensor>& t) { return largest(t) * t[0]; });
