@@ -162,8 +162,8 @@ class AmdgpuWriter {
         return absl::OkStatus();
       case Op::WMMA:
       case Op::WMMA_BLOCK:
-        return NoLlvmRendering(u);
       case Op::EXP2:
+      case Op::EXP:
         return NoLlvmRendering(u);
       default:
         return values_.Line(u);

@@ -2,7 +2,8 @@
 #include "core/render/llvm_values.h"
 
 #include <algorithm>
-#include <iterator>
+#include <numbers>
+#include <span>
 
 #include "core/ir/exp2.h"
 #include "core/render/lines.h"
@@ -48,8 +49,9 @@ absl::Status LlvmValues::Line(UOp u) {
     case Op::WMMA:
       return Wmma(u);
     case Op::EXP2:
+    case Op::EXP:
       if (u.tag() != ir::kByScaling || u.dtype() != Dtype::F32) return NoLlvmRendering(u);
-      Exp2(u);
+      Exponential(u);
       return absl::OkStatus();
     default:
       return Alu(u);
@@ -112,23 +114,31 @@ std::string LlvmValues::Scaled(const std::string& x, const std::string& n, int64
   return Part(parts[0], std::max(lanes, step), 0, lanes);
 }
 
-void LlvmValues::Exp2(UOp u) {
+void LlvmValues::Exponential(UOp u) {
   const int64_t n = Lanes(ctx_, u);
   const std::string type = text_.TypeOf(u), x = text_.Operand(u.src(0), n),
                     suffix = LlvmMangled(Dtype::F32, n);
-  const std::string nearest = text_.Temporary(), f = text_.Temporary();
-  text_.Put(nearest, " = ", text_.Call(Cat("@llvm.roundeven.", suffix), type, {{type, x}}));
-  text_.Put(f, " = fsub ", type, " ", x, ", ", nearest);
-  const auto coefficient = [&](size_t i) {
-    return LlvmText::Constant(ctx_.Float(Dtype::F32, ir::kExp2Polynomial[i]), n);
+  const auto constant = [&](double v) { return LlvmText::Constant(ctx_.Float(Dtype::F32, v), n); };
+  const auto define = [&](auto&&... parts) {
+    const std::string name = text_.Temporary();
+    text_.Put(name, " = ", parts...);
+    return name;
   };
-  size_t i = std::size(ir::kExp2Polynomial) - 1;
-  std::string p = coefficient(i);
-  while (i-- > 0) {
-    const std::string call =
-        text_.Call(Cat("@llvm.fma.", suffix), type, {{type, p}, {type, f}, {type, coefficient(i)}});
-    text_.Put(p = text_.Temporary(), " = ", call);
-  }
+  const auto fma = [&](const std::string& a, const std::string& b, const std::string& c) {
+    return define(text_.Call(Cat("@llvm.fma.", suffix), type, {{type, a}, {type, b}, {type, c}}));
+  };
+  const bool natural = u.Is(Op::EXP);
+  const std::string binary =
+      natural ? define("fmul ", type, " ", x, ", ", constant(std::numbers::log2e)) : x;
+  const std::string nearest =
+      define(text_.Call(Cat("@llvm.roundeven.", suffix), type, {{type, binary}}));
+  const std::string f =
+      natural ? fma(nearest, constant(-ir::kLn2Low), fma(nearest, constant(-ir::kLn2High), x))
+              : define("fsub ", type, " ", x, ", ", nearest);
+  const std::span<const double> polynomial =
+      natural ? std::span<const double>(ir::kExpPolynomial) : ir::kExp2Polynomial;
+  std::string p = constant(polynomial.back());
+  for (size_t i = polynomial.size() - 1; i-- > 0;) p = fma(p, f, constant(polynomial[i]));
   text_.names[u.id()] = Scaled(p, nearest, n);
 }
 

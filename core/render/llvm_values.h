@@ -28,7 +28,7 @@ class LlvmValues {
   absl::Status Select(ir::UOp u);
   absl::Status Negate(ir::UOp u);
   absl::Status Alu(ir::UOp u);
-  void Exp2(ir::UOp u);
+  void Exponential(ir::UOp u);
   std::string Scaled(const std::string& x, const std::string& n, int64_t lanes);
   std::string Part(const std::string& x, int64_t lanes, int64_t first, int64_t n);
   std::vector<ir::UOp> ShuffledVectors(ir::UOp stack);

@@ -4,6 +4,7 @@
 // kernels whose client has allowed it.
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "absl/container/inlined_vector.h"
 #include "core/ir/build.h"
@@ -107,6 +108,11 @@ const RuleSet& FastMathRules() {
     r.Add("common_factor_one", x.Is(kFloats) * y + x, [x, y](const auto& m) -> UOp {
       if (!m[y].Is(Op::CONST)) return UOp();
       return ir::Mul(m.ctx, m[x], m.ctx.Float(m.root().dtype(), m[y].const_float() + 1));
+    });
+    r.Add("exp", Node(Op::EXP, x), [x](const auto& m) -> UOp {
+      if (ir::Bits(m.root().dtype()) < 32) return UOp();  // the product would have too few bits
+      const UOp log2e = m.ctx.Float(m.root().dtype(), std::numbers::log2e);
+      return ir::Alu(m.ctx, Op::EXP2, {ir::Mul(m.ctx, m[x], log2e)});
     });
     // e / (1 + e) with e = 2^x is infinity / infinity for large x; 1 / (1 + 2^-x) never is.
     r.Add("sigmoid", Node(Op::FDIV, Node(Op::EXP2, x), Node(Op::EXP2, x) + 1),

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <numbers>
 
 #include "absl/container/flat_hash_set.h"
@@ -64,11 +65,13 @@ Gradients Log2Rule(UOpContext& ctx, UOp y, UOp g) {
   return {Over(ctx, g, Times(ctx, y.src(0), Like(ctx, y, std::numbers::ln2)))};
 }
 Gradients SinRule(UOpContext& ctx, UOp y, UOp g) {
-  // cos x = sin(x + pi/2); the IR has no COS.
-  const UOp cos =
-      ir::Alu(ctx, Op::SIN, {ir::Add(ctx, y.src(0), Like(ctx, y, std::numbers::pi / 2))});
-  return {Times(ctx, g, cos)};
+  return {Times(ctx, g, ir::Alu(ctx, Op::COS, {y.src(0)}))};
 }
+Gradients CosRule(UOpContext& ctx, UOp y, UOp g) {
+  return {Minus(ctx, Times(ctx, g, ir::Alu(ctx, Op::SIN, {y.src(0)})))};
+}
+Gradients ExpRule(UOpContext& ctx, UOp y, UOp g) { return {Times(ctx, g, y)}; }
+Gradients LogRule(UOpContext& ctx, UOp y, UOp g) { return {Over(ctx, g, y.src(0))}; }
 Gradients SqrtRule(UOpContext& ctx, UOp y, UOp g) {
   return {Over(ctx, g, Times(ctx, y, Like(ctx, y, 2)))};
 }
@@ -110,9 +113,12 @@ Gradients PowRule(UOpContext& ctx, UOp y, UOp g) {
   // x^0 is constant, so its slope is 0, also at x = 0, where x^-1 is infinite.
   const UOp slope = ir::Where(ctx, Equal(ctx, exponent, Like(ctx, y, 0)), Like(ctx, y, 0),
                               Times(ctx, exponent, less_one));
-  const UOp log = Times(ctx, ir::Alu(ctx, Op::LOG2, {base}), Like(ctx, y, std::numbers::ln2));
+  // 0^y is 0 for y > 0 and infinite for y < 0. At y = 0 the slope is that of the side where the power is finite.
+  const UOp zero = Like(ctx, y, 0);
+  const UOp of_zero = ir::Where(ctx, ir::Lt(ctx, exponent, zero),
+                                Like(ctx, y, -std::numeric_limits<double>::infinity()), zero);
   const UOp growth =
-      ir::Where(ctx, Equal(ctx, base, Like(ctx, y, 0)), Like(ctx, y, 0), Times(ctx, y, log));
+      ir::Where(ctx, Equal(ctx, base, zero), of_zero, Times(ctx, y, ir::Alu(ctx, Op::LOG, {base})));
   return {Times(ctx, g, slope), Times(ctx, g, growth)};
 }
 Gradients WhereRule(UOpContext& ctx, UOp y, UOp g) {
@@ -324,6 +330,9 @@ struct RuleTable {
     set(Op::EXP2, Exp2Rule);
     set(Op::LOG2, Log2Rule);
     set(Op::SIN, SinRule);
+    set(Op::COS, CosRule);
+    set(Op::EXP, ExpRule);
+    set(Op::LOG, LogRule);
     set(Op::SQRT, SqrtRule);
     set(Op::RECIPROCAL, ReciprocalRule);
     set(Op::NEG, NegRule);

@@ -10,10 +10,13 @@ using ir::UOp;
 double OfOp(UOp u) {
   switch (u.op()) {
     case Op::EXP2:
+    case Op::EXP:
       return 30;
     case Op::LOG2:
+    case Op::LOG:
       return 40;
     case Op::SIN:
+    case Op::COS:
     case Op::POW:
       return 120;
     case Op::THREEFRY:

@@ -24,6 +24,7 @@
 #include "core/schedule/prepare/forward_states.h"
 #include "core/schedule/prepare/prepare.h"
 #include "core/schedule/prepare/round_products.h"
+#include "core/schedule/prepare/softmax_exp.h"
 #include "core/schedule/prepare/softmax_product.h"
 #include "core/schedule/prepare/split_softmax.h"
 #include "core/schedule/prepare/strided_operands.h"
@@ -82,6 +83,7 @@ class Builder {
     UOPD_TRY(ctx_.CheckInterrupt());
     replace(SeparateDevices(ctx_, order, options_.default_device));
     UOPD_TRY(ctx_.CheckInterrupt());
+    replace(LowerSoftmaxExponentials(ctx_, order));
     replace(RoundProducts(ctx_, order, options_));
     UOPD_TRY(ctx_.CheckInterrupt());
     replace(SplitSoftmaxes(ctx_, order, options_));

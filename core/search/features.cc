@@ -39,6 +39,9 @@ Feature KindOf(UOp u, int64_t lanes) {
     case Op::EXP2:
     case Op::LOG2:
     case Op::SIN:
+    case Op::EXP:
+    case Op::LOG:
+    case Op::COS:
     case Op::POW:
       return Feature::kSlow;
     case Op::STACK:

@@ -29,6 +29,7 @@
 #include "core/schedule/kept/kept.h"
 #include "core/schedule/multi/multi_device.h"
 #include "core/schedule/prepare/round_products.h"
+#include "core/schedule/prepare/softmax_exp.h"
 #include "core/schedule/prepare/split_softmax.h"
 #include "core/schedule/schedule.h"
 
@@ -189,6 +190,9 @@ Result RoundProducts(UOpContext& ctx, UOp root, std::string_view value) {
   return schedule::RoundProducts(ctx, ir::Toposort(ctx, root), options);
 }
 
+Result LowerSoftmaxExponentials(UOpContext& ctx, UOp root, std::string_view) {
+  return schedule::LowerSoftmaxExponentials(ctx, ir::Toposort(ctx, root));
+}
 Result SplitSoftmaxes(UOpContext& ctx, UOp root, std::string_view value) {
   UOPD_TRY(ir::Verify(ctx, root, ir::Level::kTensor));
   schedule::Options options;
@@ -207,6 +211,7 @@ constexpr Pass kPasses[] = {
      "resolve sharded values: pieces on several devices, and the transfers between them",
      ResolveMulti},
     {"round_products", "bf16|f16|tf32", "round the operands of f32 products", RoundProducts},
+    {"softmax_exp", "", "EXP in softmaxes as EXP2", LowerSoftmaxExponentials},
     {"split_softmax", "[bytes]", "divide attention over more keys than can be staged into blocks",
      SplitSoftmaxes},
     {"simplify", "", "the symbolic rules", Simplify},
@@ -218,7 +223,7 @@ constexpr Pass kPasses[] = {
      MapThreads},
     {"order_loops", "", "order output loops so that they move the fewest bytes", OrderLoops},
     {"widen_small_floats", "", "compute floats below 32 bits in f32", WidenSmallFloats},
-    {"decompose_transcendentals", "", "EXP2, LOG2, SIN, POW of f32 as polynomials",
+    {"decompose_transcendentals", "", "EXP2, EXP, LOG2, LOG, SIN, COS, POW as polynomials",
      DecomposeTranscendentals},
     {"lower_stages", "", "STAGE becomes an array and the loop that fills it", LowerStages},
     {"unroll", "", "UPCAST and UNROLL ranges become copies", Unroll},

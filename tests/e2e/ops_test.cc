@@ -157,7 +157,8 @@ class AllOps {
         value = ir::Alu(ctx, op, {x});
       else
         value = ir::Alu(ctx, op, {x, y});
-      constexpr ir::OpSet kRounded = {Op::EXP2, Op::LOG2, Op::SIN, Op::POW};
+      constexpr ir::OpSet kRounded = {Op::EXP2, Op::EXP, Op::LOG2, Op::LOG,
+                                      Op::SIN,  Op::COS, Op::POW};
       // MULACC may round once or twice; RECIPROCAL and the rest are IEEE operations.
       cases.push_back({value, is_float && kRounded.Has(op)   ? 4.0
                               : op == Op::MULACC && is_float ? -1.0

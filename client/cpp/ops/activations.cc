@@ -115,7 +115,7 @@ Tensor TanhShrink(const Tensor& x, Site site) {
 
 Tensor Gelu(const Tensor& x, GeluForm form, Site site) {
   return InWide("Gelu", x, site, [&](const Tensor& v) {
-    if (form == GeluForm::kExact) return v * Erfc(v * -std::numbers::sqrt2 * 0.5) * 0.5;
+    if (form == GeluForm::kExact) return TimesNormal(v);
     const double scale = 2 * std::sqrt(2 / std::numbers::pi);  // (1 + tanh(z)) / 2 = sigmoid(2 z)
     return v * ((v + v * v * v * 0.044715) * scale).Sigmoid();
   });

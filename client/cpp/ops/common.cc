@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numbers>
 
 #include "client/cpp/ops/operands.h"
 #include "core/ir/build.h"
@@ -71,6 +72,8 @@ Tensor Least(const Tensor& t, Site site) {
     return ScalarLike(t, t.dtype(), -std::numeric_limits<double>::infinity());
   return Made(t, Ctx(t).Int(t.dtype(), ir::RangeOf(t.dtype()).min), "constant", site);
 }
+
+Tensor ExpOfOffset(const Tensor& off) { return (off * std::numbers::log2e).Exp2(); }
 
 Tensor Guarded(const Tensor& condition, const Tensor& x, double v) {
   return Where(condition, x, Like(x, v));

@@ -90,6 +90,14 @@ Tensor Padded(const Tensor& x, const Dims& padding, double value, Site site);
 // The smallest value of the dtype, which changes no maximum.
 Tensor Least(const Tensor& t, Site site);
 
+// exp(off) of what numbers are below their maximum, for sums of such exponentials. The product with log2(e) is rounded once, which is an
+// error of |off| units, but of a term exp(off): never half a unit of the sum, which is at least 1. Cheaper than Tensor::Exp, and
+// what the daemon looks for in attention.
+Tensor ExpOfOffset(const Tensor& off);
+
+// x times the normal distribution function: the exact gelu. In math.cc. REQUIRES: f32 or f64.
+Tensor TimesNormal(const Tensor& x);
+
 // x where the condition holds, else v. For branches of functions: the gradient of a branch that is
 // not taken is 0 times its slope, so its argument has to be one where the slope is finite.
 Tensor Guarded(const Tensor& condition, const Tensor& x, double v);

@@ -5,7 +5,9 @@
 #include <numbers>
 
 #include "client/cpp/graph/build.h"
+#include "client/cpp/ops/common.h"
 #include "client/cpp/ops/operands.h"
+#include "client/cpp/ops/sigmoid.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
 #include "core/rules/gradient.h"
@@ -81,7 +83,10 @@ Tensor BinaryOp(Operand a, Operand b, Op op, std::string_view what, int64_t tag)
 Tensor operator+(Operand a, Operand b) { return BinaryOp(a, b, Op::ADD, "+"); }
 Tensor operator-(Operand a, Operand b) { return BinaryOp(a, b, Op::SUB, "-"); }
 Tensor operator*(Operand a, Operand b) { return BinaryOp(a, b, Op::MUL, "*"); }
-Tensor operator/(Operand a, Operand b) { return BinaryOp(a, b, Op::FDIV, "/"); }
+Tensor operator/(Operand a, Operand b) {
+  if (auto sigmoid = MaybeSigmoid(a, b)) return *std::move(sigmoid);
+  return BinaryOp(a, b, Op::FDIV, "/");
+}
 Tensor operator&(Operand a, Operand b) { return BinaryOp(a, b, Op::AND, "&"); }
 Tensor operator|(Operand a, Operand b) { return BinaryOp(a, b, Op::OR, "|"); }
 Tensor operator^(Operand a, Operand b) { return BinaryOp(a, b, Op::XOR, "^"); }
@@ -98,22 +103,6 @@ Tensor operator>=(Operand a, Operand b) {
 }
 Tensor operator==(Operand a, Operand b) { return Compare(a, b, Op::CMPEQ, "=="); }
 Tensor operator!=(Operand a, Operand b) { return Compare(a, b, Op::CMPNE, "!="); }
-
-Tensor operator%(Operand a, Operand b) {
-  Operands v("%", {&a, &b});
-  if (!v.ok()) return v.failed();
-  if (!ir::IsFloat(v.dtype())) return v.Make(ir::Alu(v.ctx(), Op::FLOORMOD, {v[0], v[1]}));
-  const Tensor x = v.Make(v[0]), y = v.Make(v[1]);
-  return x - (x / y).Floor() * y;
-}
-
-Tensor Tensor::FloorDiv(Operand b) const {
-  const Operand a(*this, b.site());
-  Operands v("FloorDiv", {&a, &b});
-  if (!v.ok()) return v.failed();
-  if (ir::IsFloat(v.dtype())) return (a / b).Floor();
-  return v.Make(ir::Alu(v.ctx(), Op::FLOORDIV, {v[0], v[1]}));
-}
 
 Tensor Tensor::Pow(Operand b) const {
   const Operand a(*this, b.site());
@@ -236,14 +225,13 @@ Tensor Tensor::Not(Site site) const {
   return *this ^ Operand(ScalarLike(*this, dtype(), dtype() == Dtype::Bool ? 1 : -1), site);
 }
 
-Tensor Tensor::Exp(Site site) const {
-  return (Operand(*this, site) * std::numbers::log2e).Exp2(site);
+Tensor Tensor::Exp(Site site) const { return UnaryOp(*this, Op::EXP, "Exp", site); }
+Tensor Tensor::Log(Site site) const { return UnaryOp(*this, Op::LOG, "Log", site); }
+Tensor Tensor::Cos(Site site) const { return UnaryOp(*this, Op::COS, "Cos", site); }
+Tensor Tensor::Rsqrt(Site site) const {
+  return fn::InWide("Rsqrt", *this, site,
+                    [&](const Tensor& x) { return x.Sqrt(site).Reciprocal(site); });
 }
-Tensor Tensor::Log(Site site) const { return Log2(site) * std::numbers::ln2; }
-Tensor Tensor::Cos(Site site) const {
-  return (std::numbers::pi / 2 - Operand(*this, site)).Sin(site);
-}
-Tensor Tensor::Rsqrt(Site site) const { return Sqrt(site).Reciprocal(site); }
 Tensor Tensor::Square(Site site) const { return Operand(*this, site) * *this; }
 
 Tensor Tensor::Floor(Site site) const {
@@ -295,23 +283,21 @@ Tensor Tensor::Clip(double low, double high, Site site) const {
 Tensor Tensor::Relu(Site site) const {
   return BinaryOp({*this, site}, {0, site}, Op::MAX, "Relu", rules::kTieSecond);
 }
-Tensor Tensor::Sigmoid(Site site) const {
-  if (!status().ok()) return *this;
-  // Let e = exp(-|x|), which cannot overflow. The result is 1 / (1 + e), or e / (1 + e) for
-  // negative x. So the gradient is finite everywhere.
-  const Tensor x = ir::IsFloat(dtype()) ? *this : Cast(Dtype::F32, site);
-  const Tensor negative = Operand(x, site) < 0;
-  const Tensor e = (Where(negative, x, x.Neg(site)) * std::numbers::log2e).Exp2(site);
-  return Where(negative, e, 1.0) / (1.0 + e);
-}
 Tensor Tensor::Tanh(Site site) const {
-  return (Operand(*this, site) * 2.0).Sigmoid(site) * 2.0 - 1.0;
+  return fn::InWide("Tanh", *this, site, [&](const Tensor& x) {
+    return (Operand(x, site) * 2.0).Sigmoid(site) * 2.0 - 1.0;
+  });
 }
-Tensor Tensor::Silu(Site site) const { return Operand(*this, site) * Sigmoid(site); }
+Tensor Tensor::Silu(Site site) const {
+  return fn::InWide("Silu", *this, site,
+                    [&](const Tensor& x) { return Operand(x, site) * x.Sigmoid(site); });
+}
 Tensor Tensor::Gelu(Site site) const {
-  const Tensor cube = Square(site) * *this;
-  const double scale = std::sqrt(2 / std::numbers::pi);
-  return 0.5 * *this * (1.0 + ((*this + cube * 0.044715) * scale).Tanh(site));
+  return fn::InWide("Gelu", *this, site, [&](const Tensor& x) {
+    const Tensor cube = x.Square(site) * x;
+    const double scale = std::sqrt(2 / std::numbers::pi);
+    return 0.5 * x * (1.0 + ((x + cube * 0.044715) * scale).Tanh(site));
+  });
 }
 
 }  // namespace uopd::client

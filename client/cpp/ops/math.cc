@@ -22,6 +22,11 @@ bool Is64(const Tensor& x) { return x.dtype() == Dtype::F64; }
 Tensor PolynomialOf(const Tensor& u, std::span<const double> f32, std::span<const double> f64) {
   return Polynomial(u, Is64(u) ? f64 : f32);
 }
+// x + x u P(u), u = x^2.
+Tensor OddPolynomial(const Tensor& x, std::span<const double> f32, std::span<const double> f64) {
+  const Tensor u = x * x;
+  return x + x * (u * PolynomialOf(u, f32, f64));
+}
 // f(|x|) with the sign of x; f(0) is 0.
 template <class F>
 Tensor Odd(const Tensor& x, F f) {
@@ -30,103 +35,156 @@ Tensor Odd(const Tensor& x, F f) {
   return Where(negative, y.Neg(), y);
 }
 
-// The Taylor polynomial of (exp(x) - 1) / x.
+// A constant as the sum of two numbers of a dtype.
+struct TwoParts {
+  double high, low;
+};
+TwoParts HalfPi(const Tensor& x) {
+  constexpr double kHalf = std::numbers::pi / 2;
+  if (Is64(x)) return {kHalf, 6.1232339957367658860e-17};
+  const double high = ir::RoundTo(Dtype::F32, kHalf);
+  return {high, kHalf - high};
+}
+
+// The Taylor polynomial of (exp(x) - 1 - x) / x^2.
 Tensor Expm1Of(const Tensor& x) {
-  const int degree = Is64(x) ? 15 : 9;
+  const int degree = Is64(x) ? 14 : 8;
   std::vector<double> c;
-  for (double n = 1, factorial = 1; n <= degree + 1; ++n, factorial *= n)
+  for (double n = 2, factorial = 2; n <= degree + 2; ++n, factorial *= n)
     c.push_back(1 / factorial);
   const Tensor small = (x < 0.5) & (x > -0.5), near = Guarded(small, x, 0);
-  return Where(small, near * Polynomial(near, c), x.Exp() - 1.0);
+  return Where(small, near + near * near * Polynomial(near, c), x.Exp() - 1.0);
 }
 
-// Near 0: log(1 + x) = 2 artanh(s) with s = x / (2 + x).
+// The sum 1 + x is rounded; what it lost is c, exactly, and log(w + c) = log(w) + c / w.
 Tensor Log1pOf(const Tensor& x) {
-  const int terms = Is64(x) ? 12 : 6;
-  std::vector<double> c;
-  for (int n = 0; n < terms; ++n) c.push_back(2.0 / (2 * n + 1));
-  const Tensor small = (x < 0.4) & (x > -0.29), near = Guarded(small, x, 0);
-  const Tensor s = near / (near + 2.0);
-  const Tensor far = Where(small, Like(x, 1), x);
-  return Where(small, s * Polynomial(s * s, c), (far + 1.0).Log());
+  const Tensor w = x + 1.0;
+  const Tensor inside = (w > 0.0) & (w < kInf), at = Guarded(inside, w, 1);
+  const Tensor c = Guarded(inside, x, 0) - (at - 1.0);
+  return w.Log() + c / at;
 }
 
-// For 0 <= x <= 1, or with both signs.
-Tensor AtanWithin(const Tensor& x) {
-  const double middle = std::numbers::sqrt2 - 1;  // tan(pi / 8)
-  const Tensor high = x > middle, low = x < -middle;
-  // atan(x) = pi/4 + atan((x - 1) / (x + 1))
-  const Tensor up = Guarded(high, x, 1), down = Guarded(low, x, -1);
-  const Tensor s = Where(high, (up - 1.0) / (up + 1.0), Where(low, (down + 1.0) / (1.0 - down), x));
-  const Tensor y = s * PolynomialOf(s * s, kAtanF32, kAtanF64);
-  const double quarter = std::numbers::pi / 4;
-  return Where(high, y + quarter, Where(low, y - quarter, y));
-}
+// For |x| <= 1.
+Tensor AtanWithin(const Tensor& x) { return OddPolynomial(x, kAtanF32, kAtanF64); }
 
 Tensor AtanOf(const Tensor& x) {
   const Tensor over = x > 1.0, under = x < -1.0, outside = over | under;
   const Tensor inverse = Guarded(outside, x, 1).Reciprocal();
   const Tensor y = AtanWithin(Where(outside, inverse, x));
-  const double half = std::numbers::pi / 2;
-  return Where(over, half - y, Where(under, -half - y, y));
+  const TwoParts half = HalfPi(x);
+  return Where(over, half.high - (y - half.low), Where(under, -half.high - (y + half.low), y));
 }
 
-// For x >= 0. Products of roots instead of a root of a product, so that the slope at 1 is infinite, not NaN.
-Tensor AsinOf(const Tensor& x) {
-  const Tensor root = (1.0 - x).Sqrt() * (x + 1.0).Sqrt();
-  return AtanOf(x / (root + 1.0)) * 2.0;
+// For x >= 0: asin(x), or where `high` half of acos(x), which is the asin of a root.
+struct ArcParts {
+  Tensor high, y;
+};
+ArcParts ArcPartsOf(const Tensor& x) {
+  const Tensor high = x > 0.7, half = (1.0 - x) * 0.5;
+  const Tensor u = Where(high, half, x * x), s = Where(high, Guarded(high, half, 1).Sqrt(), x);
+  return {high, s + s * (u * PolynomialOf(u, kAsinF32, kAsinF64))};
 }
-Tensor AcosPositive(const Tensor& x) { return AtanOf(((1.0 - x) / (x + 1.0)).Sqrt()) * 2.0; }
 
-// erf within [-1, 1]; erfc from 1 on.
-Tensor ErfWithin(const Tensor& x) { return x * PolynomialOf(x * x, kErfF32, kErfF64); }
-Tensor ErfcTail(const Tensor& x) {
+// erf within [-1, 1].
+Tensor ErfWithin(const Tensor& x) { return x + x * PolynomialOf(x * x, kErfF32, kErfF64); }
+
+// exp(-scale x^2) for a power of two `scale`. The square is h + l, exactly.
+Tensor ExpOfSquare(const Tensor& x, double scale) {
+  const Tensor some = (x < 100.0) & (x > -100.0), near = Guarded(some, x, 1);
+  const Tensor c = near * (Is64(x) ? 0x1.0000002p27 : 0x1.001p12), a = c - (c - near), b = near - a,
+               square = near * near;
+  const Tensor l = ((a * a - square) + a * b * 2.0) + b * b;
+  const Tensor e = (x * x * -scale).Exp();
+  return e - e * (Guarded(some, l, 0) * scale);
+}
+// erfc(x) for x >= 1/2, from exp(-x^2).
+Tensor ErfcTail(const Tensor& x, const Tensor& e) {
   const Tensor t = 1.0 - 2 * kErfcMiddle / (x + kErfcMiddle);
-  return (x * x).Neg().Exp() * PolynomialOf(t, kErfcF32, kErfcF64) / (x * 2.0 + 1.0);
+  return e * PolynomialOf(t, kErfcF32, kErfcF64) / (x * 2.0 + 1.0);
 }
 
-// exp(x) / 2 is written as a product, because exp(x) overflows before sinh does.
+// exp(x) / 2. Near the end of the range exp(x) overflows before the half does: there it is exp(x - k ln(2)) * 2^(k - 1), with a k
+// for which k ln(2) is nearly a number of the dtype.
 Tensor HalfExp(const Tensor& x) {
-  const Tensor root = (x * 0.5).Exp();
-  return root * 0.5 * root;
+  const bool wide = Is64(x);
+  const double k_ln2 = wide ? 0x1.62066151add8bp10 : 0x1.45c778p7;
+  const double root = wide ? 0x1p1021 : 0x1p117;  // of 2^(k - 1) for k = 2043, 235
+  const Tensor far = x > (wide ? 709.0 : 80.0);
+  const Tensor e = Where(far, x - k_ln2, x).Exp();
+  return e * Where(far, Like(x, root), Like(x, 0.5)) * Where(far, Like(x, root), Like(x, 1));
 }
 
 // log(2 x) for large x, where x^2 would overflow.
 Tensor LogOfTwice(const Tensor& x) { return x.Log() + std::numbers::ln2; }
 double Large(const Tensor& x) { return Is64(x) ? 1e8 : 1e5; }
+// log(a + b), with what the sum loses. REQUIRES: neither is infinite, and they are about equal.
+Tensor LogOfSum(const Tensor& a, const Tensor& b) {
+  const Tensor sum = a + b, part = sum - b;
+  const Tensor lost = (a - part) + (b - (sum - part));
+  return sum.Log() + lost / sum;
+}
+
+Tensor AsinhOf(const Tensor& x) {
+  return Odd(x, [](const Tensor& a) {
+    const Tensor small = a <= 1.0, large = a > Large(a);
+    const Tensor s = Guarded((small | large).Not(), a, 2);
+    const Tensor far =
+        Where(large, LogOfTwice(Guarded(large, a, 1)), LogOfSum(s, (s * s + 1.0).Sqrt()));
+    return Where(small, OddPolynomial(Guarded(small, a, 0), kAsinhF32, kAsinhF64), far);
+  });
+}
 
 }  // namespace
+
+// x (1 + erf(x / sqrt(2))) / 2
+Tensor TimesNormal(const Tensor& x) {
+  const Tensor far = (x > 0.75) | (x < -0.75), negative = x < 0.0;
+  // From 100 on the tail is 0.
+  const Tensor some = Where(x > 100.0, Like(x, 100), Where(x < -100.0, Like(x, -100), x));
+  const Tensor size = Where(far, Where(negative, some.Neg(), some), Like(x, 1));
+  const Tensor z = size * (std::numbers::sqrt2 / 2);
+  const Tensor tail = some * (ErfcTail(z, ExpOfSquare(size, 0.5)) * 0.5);
+  const Tensor near = Guarded(far.Not(), x, 0);
+  const Tensor middle = near * (1.0 + ErfWithin(near * (std::numbers::sqrt2 / 2))) * 0.5;
+  return Where(far, Where(negative, tail, x - tail), middle);
+}
 
 Tensor Expm1(const Tensor& x, Site site) { return InWide("Expm1", x, site, Expm1Of); }
 Tensor Log1p(const Tensor& x, Site site) { return InWide("Log1p", x, site, Log1pOf); }
 Tensor Log10(const Tensor& x, Site site) {
   return InWide("Log10", x, site, [](const Tensor& v) {
-    return v.Log2() * (std::numbers::ln2 / std::numbers::ln10);
+    const Tensor log2 = v.Log2();
+    const double scale = 0x1.34413509f79ffp-2,  // log10(2)
+        high = Is64(v) ? scale : ir::RoundTo(Dtype::F32, scale),
+                 low = Is64(v) ? -2.80372812778517034e-18 : scale - high;
+    return log2 * high + Guarded(IsFinite(log2), log2, 0) * low;
   });
 }
+// A power, since the product with log2(10) would be rounded before it is an exponent.
 Tensor Exp10(const Tensor& x, Site site) {
-  return InWide("Exp10", x, site, [](const Tensor& v) {
-    return (v * (std::numbers::ln10 / std::numbers::ln2)).Exp2();
-  });
+  return InWide("Exp10", x, site, [](const Tensor& v) { return Like(v, 10).Pow({v}); });
 }
 
 Tensor Tan(const Tensor& x, Site site) {
-  return InWide("Tan", x, site, [](const Tensor& v) {
-    // cos(x) = sin(pi/2 - x), with pi/2 as the sum of two numbers of the dtype.
-    const double high =
-        Is64(v) ? std::numbers::pi / 2 : ir::RoundTo(Dtype::F32, std::numbers::pi / 2);
-    const double low = Is64(v) ? 6.1232339957367658860e-17 : std::numbers::pi / 2 - high;
-    return v.Sin() / ((high - Where(v < 0.0, v.Neg(), v)) + low).Sin();
-  });
+  return InWide("Tan", x, site, [](const Tensor& v) { return v.Sin() / v.Cos(); });
 }
 Tensor Asin(const Tensor& x, Site site) {
-  return InWide("Asin", x, site, [](const Tensor& v) { return Odd(v, AsinOf); });
+  return InWide("Asin", x, site, [](const Tensor& v) {
+    const TwoParts half = HalfPi(v);
+    return Odd(v, [&](const Tensor& a) {
+      const auto [high, y] = ArcPartsOf(a);
+      return Where(high, half.high - (y * 2.0 - half.low), y);
+    });
+  });
 }
 Tensor Acos(const Tensor& x, Site site) {
   return InWide("Acos", x, site, [](const Tensor& v) {
     const Tensor negative = v < 0.0;
-    const Tensor y = AcosPositive(Where(negative, v.Neg(), v));
-    return Where(negative, std::numbers::pi - y, y);
+    const auto [high, y] = ArcPartsOf(Where(negative, v.Neg(), v));
+    const TwoParts half = HalfPi(v);
+    const Tensor turned = half.high - (Where(negative, y.Neg(), y) - half.low);
+    const Tensor twice = y * 2.0, back = half.high * 2 - (twice - half.low * 2);
+    return Where(high, Where(negative, back, twice), turned);
   });
 }
 Tensor Atan(const Tensor& x, Site site) { return InWide("Atan", x, site, AtanOf); }
@@ -140,19 +198,22 @@ Tensor Atan2(Operand y, Operand x) {
     const Tensor under =
         Where(infinite, Copysign(1.0, a), Where(zeros, Like(a, 1), Where(steep, b, a)));
     const Tensor angle = AtanWithin(over / under);
-    const Tensor half = Copysign(std::numbers::pi / 2, b).Detach();
-    return Where(steep, half - angle, Where(SignBit(a), angle + half * 2.0, angle));
+    const Tensor side = Copysign(1.0, b).Detach();
+    const TwoParts of_half = HalfPi(b);
+    const Tensor half = side * of_half.high, rest = side * of_half.low;
+    return Where(steep, half - (angle - rest),
+                 Where(SignBit(a), (angle + rest * 2.0) + half * 2.0, angle));
   });
 }
 
 Tensor Sinh(const Tensor& x, Site site) {
   return InWide("Sinh", x, site, [](const Tensor& v) {
-    std::vector<double> c;
-    for (double n = 1, factorial = 1; n <= (Is64(v) ? 21 : 13);
+    std::vector<double> c;  // of the Taylor polynomial
+    for (double n = 3, factorial = 6; n <= (Is64(v) ? 21 : 13);
          factorial *= (n + 1) * (n + 2), n += 2)
       c.push_back(1 / factorial);
     const Tensor small = (v < 1.0) & (v > -1.0), near = Guarded(small, v, 0);
-    return Where(small, near * Polynomial(near * near, c), HalfExp(v) - HalfExp(v.Neg()));
+    return Where(small, OddPolynomial(near, c, c), HalfExp(v) - HalfExp(v.Neg()));
   });
 }
 Tensor Cosh(const Tensor& x, Site site) {
@@ -160,50 +221,51 @@ Tensor Cosh(const Tensor& x, Site site) {
 }
 Tensor Tanh(const Tensor& x, Site site) {
   return InWide("Tanh", x, site, [](const Tensor& v) {
-    // For |x| over 20 the result is 1, and exp would overflow from 45 on.
     return Odd(v, [](const Tensor& a) {
-      const Tensor far = a > 20.0;
-      const Tensor e = Expm1Of(Guarded(far.Not(), a, 0) * 2.0);
-      return Where(far, Like(a, 1), e / (e + 2.0));
+      // From 20 on the result is 1, and the slope of an exponential that overflows would be NaN.
+      const Tensor small = a < 0.625, some = Where(a > 20.0, Like(a, 20), a);
+      const Tensor e = (Guarded(small.Not(), some, 1) * 2.0).Exp();
+      return Where(small, OddPolynomial(Guarded(small, a, 0), kTanhF32, kTanhF64),
+                   1.0 - BinaryOp(2, e + 1.0, ir::Op::FDIV, "Tanh"));
     });
   });
 }
-Tensor Asinh(const Tensor& x, Site site) {
-  return InWide("Asinh", x, site, [](const Tensor& v) {
-    return Odd(v, [](const Tensor& a) {
-      const Tensor large = a > Large(a), s = Guarded(large.Not(), a, 0);
-      const Tensor square = s * s;
-      return Where(large, LogOfTwice(Guarded(large, a, 1)),
-                   Log1pOf(s + square / ((square + 1.0).Sqrt() + 1.0)));
-    });
-  });
-}
+Tensor Asinh(const Tensor& x, Site site) { return InWide("Asinh", x, site, AsinhOf); }
 Tensor Acosh(const Tensor& x, Site site) {
   return InWide("Acosh", x, site, [](const Tensor& v) {
-    const Tensor large = v > Large(v), t = Guarded(large.Not(), v, 2) - 1.0;
-    const Tensor y =
-        Where(large, LogOfTwice(Guarded(large, v, 1)), Log1pOf(t + (t * (t + 2.0)).Sqrt()));
-    return Where(v < 1.0, Like(v, std::numeric_limits<double>::quiet_NaN()), y);
+    // Up to 3 by asinh, so that what is near 1 keeps its digits, and the slope there is infinite, not NaN.
+    const Tensor small = v<3.0, large = v> Large(v), out = v < 1.0;
+    const Tensor near = AsinhOf(((Guarded(small & out.Not(), v, 2) - 1.0) * 0.5).Sqrt()) * 2.0;
+    const Tensor s = Guarded((small | large).Not(), v, 4);
+    const Tensor far = LogOfSum(s, ((s - 1.0) * (s + 1.0)).Sqrt());
+    const Tensor y = Where(large, LogOfTwice(Guarded(large, v, 1)), Where(small, near, far));
+    return Where(out, Like(v, std::numeric_limits<double>::quiet_NaN()), y);
   });
 }
 Tensor Atanh(const Tensor& x, Site site) {
   return InWide("Atanh", x, site, [](const Tensor& v) {
-    return Odd(v, [](const Tensor& a) { return Log1pOf(a * 2.0 / (1.0 - a)) * 0.5; });
+    return Odd(v, [](const Tensor& a) {
+      const Tensor small = a < 0.5, far = Guarded(small.Not(), a, 0.5);
+      return Where(small, OddPolynomial(Guarded(small, a, 0), kAtanhF32, kAtanhF64),
+                   Log1pOf(far * 2.0 / (1.0 - far)) * 0.5);
+    });
   });
 }
 
 Tensor Erf(const Tensor& x, Site site) {
   return InWide("Erf", x, site, [](const Tensor& v) {
     return Odd(v, [](const Tensor& a) {
-      const Tensor far = a > 1.0;
-      return Where(far, 1.0 - ErfcTail(Guarded(far, a, 1)), ErfWithin(Guarded(far.Not(), a, 0)));
+      const Tensor far = a > 1.0, x = Guarded(far, a, 1);
+      return Where(far, 1.0 - ErfcTail(x, (x * x).Neg().Exp()),
+                   ErfWithin(Guarded(far.Not(), a, 0)));
     });
   });
 }
 Tensor Erfc(const Tensor& x, Site site) {
   return InWide("Erfc", x, site, [](const Tensor& v) {
-    const Tensor up = v > 1.0, down = v < -1.0;
-    const Tensor tail = ErfcTail(Where(up, v, Where(down, v.Neg(), Like(v, 1))));
+    const Tensor up = v > 0.5, down = v < -1.0;
+    const Tensor x = Where(up, v, Where(down, v.Neg(), Like(v, 1)));
+    const Tensor tail = ErfcTail(x, ExpOfSquare(x, 1));
     const Tensor near = 1.0 - ErfWithin(Guarded((up | down).Not(), v, 0));
     return Where(up, tail, Where(down, 2.0 - tail, near));
   });
@@ -275,33 +337,6 @@ Tensor Hypot(Operand a, Operand b) {
     return Where(infinite, Like(large, kInf),
                  Where(plain, large + small, large * (q * q + 1.0).Sqrt()));
   });
-}
-
-Tensor Fmod(Operand a, Operand b) {
-  Operands v("Fmod", {&a, &b});
-  if (!v.ok()) return v.failed();
-  if (!ir::IsFloat(v.dtype())) {
-    if (v.dtype() == Dtype::Bool) v.set_dtype(Dtype::I32);
-    return v.Make(ir::Alu(v.ctx(), ir::Op::CMOD, {v[0], v[1]}));
-  }
-  return OfPair("Fmod", a, b, [](const Tensor& x, const Tensor& y) {
-    // A quotient that was rounded to the next integer leaves a remainder of the other sign.
-    const Tensor size = y.Abs();
-    const Tensor rest = x - (x / y).Trunc() * y;
-    const Tensor up = (rest < 0.0) & (x > 0.0), down = (rest > 0.0) & (x < 0.0);
-    const Tensor mended = Where(up, rest + size, Where(down, rest - size, rest));
-    return Where((size == kInf) & IsFinite(x), x, mended);
-  });
-}
-
-Tensor Div(Operand a, Operand b, Rounding rounding) {
-  if (rounding == Rounding::kNone) return a / b;
-  Operands v("Div", {&a, &b});
-  if (!v.ok()) return v.failed();
-  const bool floor = rounding == Rounding::kFloor;
-  if (ir::IsFloat(v.dtype())) return floor ? (a / b).Floor(v.site()) : (a / b).Trunc(v.site());
-  if (v.dtype() == Dtype::Bool) v.set_dtype(Dtype::I32);
-  return v.Make(ir::Alu(v.ctx(), floor ? ir::Op::FLOORDIV : ir::Op::CDIV, {v[0], v[1]}));
 }
 
 Tensor NanToNum(const Tensor& x, double nan, std::optional<double> posinf,

@@ -207,18 +207,17 @@ Tensor Tensor::MatMul(Operand operand) const {
 }
 
 Tensor Tensor::Softmax(int64_t axis, Site site) const {
-  if (!status().ok()) return *this;
-  // Differences of integers could wrap.
-  if (!ir::IsFloat(dtype())) return Cast(Dtype::F32, site).Softmax(axis, site);
-  const Tensor e = (Operand(*this, site) - Max({axis}, true, site).Detach(site)).Exp(site);
-  return e / e.Sum({axis}, true, site);
+  return fn::InWide("Softmax", *this, site, [&](const Tensor& x) {
+    const Tensor e = fn::ExpOfOffset(Operand(x, site) - x.Max({axis}, true, site).Detach(site));
+    return e / e.Sum({axis}, true, site);
+  });
 }
 
 Tensor Tensor::LogSoftmax(int64_t axis, Site site) const {
-  if (!status().ok()) return *this;
-  if (!ir::IsFloat(dtype())) return Cast(Dtype::F32, site).LogSoftmax(axis, site);
-  const Tensor off = Operand(*this, site) - Max({axis}, true, site).Detach(site);
-  return off - off.Exp(site).Sum({axis}, true, site).Log(site);
+  return fn::InWide("LogSoftmax", *this, site, [&](const Tensor& x) {
+    const Tensor off = Operand(x, site) - x.Max({axis}, true, site).Detach(site);
+    return off - fn::ExpOfOffset(off).Sum({axis}, true, site).Log(site);
+  });
 }
 
 Tensor Tensor::CrossEntropy(const Tensor& labels, Site site) const {

@@ -65,7 +65,7 @@ Tensor LogSumExp(const Tensor& x, const Dims& axes, bool keep, Site site) {
     Tensor kept = v.Max(axes, true, site);
     if (!kept.status().ok()) return kept;
     const Tensor most = Finite(kept).Detach();
-    const Tensor sum = (v - most).Exp().Sum(axes, true, site);
+    const Tensor sum = ExpOfOffset(v - most).Sum(axes, true, site);
     Tensor out = sum.Log() + most;
     // The sum with size 1 along the axes has the right elements: only its shape may be too long.
     if (keep) return out;
@@ -118,7 +118,7 @@ Tensor LogCumSumExp(const Tensor& x, int64_t axis, Site site) {
     const Tensor column = IotaAlong(to, -1).Unsqueeze(-2, site);
     const Tensor term = Where(row < column, Like(v, -std::numeric_limits<double>::infinity()),
                               to.Unsqueeze(-2, site) - most);
-    const Tensor out = term.Exp().Sum({-1}, false, site).Log() + most.Squeeze(-1, site);
+    const Tensor out = ExpOfOffset(term).Sum({-1}, false, site).Log() + most.Squeeze(-1, site);
     return out.Transpose(a, -1, site);
   });
 }

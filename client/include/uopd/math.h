@@ -2,9 +2,8 @@
 // Elementwise functions beyond those of Tensor. Names, special values (NaN, infinities, signed zeros) and
 // the order of arguments are NumPy's. Errors and promotion are as in tensor.h.
 //
-// Functions of floats give f32 for integers and bools. f16 and bf16 are computed in f32 and rounded once.
-// The relative error is a few units in the last place, also near zeros of the function. Exception: large results
-// of Expm1, Exp10, Sinh and Cosh, and small ones of Erfc, have an error of about |log(result)| units. All
+// Functions of floats give f32 for integers and bools. f16, bf16 and fp8 are computed in f32 and rounded once.
+// The errors are a few units in the last place, also near zeros of the function: docs/accuracy.md has them. All
 // functions have gradients.
 #pragma once
 #include <optional>
@@ -52,10 +51,11 @@ Tensor Lerp(Operand a, Operand b, Operand weight);  // a + weight (b - a)
 Tensor LogAddExp(Operand a, Operand b);             // log(exp(a) + exp(b))
 Tensor Hypot(Operand a, Operand b);                 // sqrt(a^2 + b^2), without overflow
 // The remainder of the quotient rounded toward zero, so it has the sign of a. (% has that of b.) Integers
-// stay integers. The remainder of floats is exact while |a / b| is below 2^24 in f32, 2^53 in f64.
+// stay integers. The remainder of floats is exact; of two f64 with |a / b| of 2^200 and more it is NaN.
 Tensor Fmod(Operand a, Operand b);
 enum class Rounding { kNone, kTrunc, kFloor };
-// a / b. With kTrunc and kFloor the quotient of integers is an integer.
+// a / b. With kTrunc and kFloor the quotient of integers is an integer. Of floats, kTrunc cuts off the quotient that is rounded to the
+// dtype, and kFloor is FloorDiv: the exact quotient rounded down.
 Tensor Div(Operand a, Operand b, Rounding rounding = Rounding::kNone);
 
 // NaN becomes `nan`, infinities the given values or the largest finite values of the dtype.

@@ -239,8 +239,11 @@ class Tensor {
   friend Tensor operator+(Operand a, Operand b);
   friend Tensor operator-(Operand a, Operand b);
   friend Tensor operator*(Operand a, Operand b);
-  friend Tensor operator/(Operand a, Operand b);  // the result for integers is f32
-  friend Tensor operator%(Operand a, Operand b);  // the result has the sign of the divisor
+  // The result for integers is f32. A quotient by 1 + e with e = x.Exp() is computed with Sigmoid, so it and its gradient are finite
+  // where e is not.
+  friend Tensor operator/(Operand a, Operand b);
+  // The result has the sign of the divisor. That of floats is NumPy's, and exact (fn::Fmod in math.h says up to where).
+  friend Tensor operator%(Operand a, Operand b);
   friend Tensor operator&(Operand a, Operand b);
   friend Tensor operator|(Operand a, Operand b);
   friend Tensor operator^(Operand a, Operand b);
@@ -253,6 +256,7 @@ class Tensor {
   friend Tensor operator==(Operand a, Operand b);
   friend Tensor operator!=(Operand a, Operand b);
   Tensor operator-() const { return Neg(); }
+  // The exact quotient, rounded down. Of floats as NumPy's floor_divide.
   Tensor FloorDiv(Operand b) const;
   // The power of integers is an integer, which wraps. An exponent tensor may have negative
   // elements; they give 1, -1 or 0. A negative integer number as exponent is refused.

@@ -415,7 +415,7 @@ absl::Status OptPlan::Pack(const Opt& opt) {
   if (std::find(packed_.begin(), packed_.end(), load) != packed_.end())
     return bad("the load is packed already");
   for (UOp u : ir::Toposort(ctx_, load.src(0))) {
-    if (u.Is(Op::REDUCE)) return bad("the address needs a reduction");
+    if (u.Is({Op::REDUCE, Op::SCAN})) return bad("the address needs a reduction or a running sum");
   }
   double elements = 1;  // a double: a product of sizes may exceed 64 bits
   bool reduced = false;

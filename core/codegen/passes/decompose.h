@@ -20,9 +20,9 @@ namespace uopd::codegen {
 // once at its end; staged values are f32.
 ir::UOp WidenSmallFloats(ir::UOpContext& ctx, ir::UOp sink, DtypeNumberSet converted);
 
-// EXP2, LOG2, SIN and POW as polynomials: of f32 with an error of at most 2 ulp, of f64 of at most 1. NaN, infinities,
-// denormals and zeros as ops.def defines them. On targets with has_scaling an EXP2 stays, with the
-// tag ir::kByScaling: the renderer writes the polynomial and the instruction. Where has_exp2, it stays too; `flushes` gives it the tag
+// EXP2, EXP, LOG2, LOG, SIN, COS and POW as polynomials, each within one ulp. NaN, infinities,
+// denormals and zeros as in C's library. On targets with has_scaling EXP2 and EXP of f32 stay, with the
+// tag ir::kByScaling: the renderer writes the polynomial and the instruction. Where has_exp2, EXP2 stays, with 2 ulp; `flushes` gives it the tag
 // ir::kFlushes.
 ir::UOp DecomposeTranscendentals(ir::UOpContext& ctx, ir::UOp sink, const Target& target,
                                  bool flushes = false);

@@ -60,10 +60,13 @@ double LineNs(UOp u, int64_t lanes, const Target& target) {
     case Op::SQRT:
       return registers * kDivision;
     case Op::EXP2:
+    case Op::EXP:
       if (u.tag() == ir::kByScaling) return registers * kScaledExp2;
       return static_cast<double>(lanes) * kCall;
     case Op::LOG2:
     case Op::SIN:
+    case Op::LOG:
+    case Op::COS:
     case Op::POW:
       return static_cast<double>(lanes) * kCall;
     default:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// SIN of f64. Multiples of pi/2 are taken off exactly for every x: the bits of 2/pi that matter are chosen by the exponent of x
+// SIN and COS of f64. Multiples of pi/2 are taken off exactly for every x: the bits of 2/pi that matter are chosen by the exponent of x
 // and multiplied as integers (M. Payne and R. Hanek, Radian reduction for trigonometric functions, 1983).
 #include <cmath>
 #include <cstdint>
@@ -91,9 +91,8 @@ std::vector<Ex> LowProduct(Ex m, const std::vector<Ex>& words) {
   return out;
 }
 
-}  // namespace
-
-Ex SinF64(Ex x) {
+// The sine, or the cosine.
+Ex SinOrCos(Ex x, bool is_cos) {
   const Ex sign_and_bits = x.Bitcast(Dtype::U64), bits = Abs(x).Bitcast(Dtype::U64);
   // |x| = m * 2^(field - 1075). Bit i of 2/pi, counted from 1, times m is a multiple of 4 if i < field - 1076.
   const Ex field = bits >> 52;
@@ -124,19 +123,26 @@ Ex SinF64(Ex x) {
                                    1.0 / 6227020800, -1.0 / 1307674368000, 1.0 / 355687428096000});
   const Ex even_terms = Horner(r2, {1.0 / 24, -1.0 / 720, 1.0 / 40320, -1.0 / 3628800,
                                     1.0 / 479001600, -1.0 / 87178291200, 1.0 / 20922789888000});
-  const Ex half = r2 * 0.5, one_less = half.Const(1) - half;
+  const Ex half_r2 = r2 * 0.5, one_less = half_r2.Const(1) - half_r2;
   const Ex sin = r + (rest * one_less + r * r2 * odd_terms);
   const Ex cos =
-      one_less + (((one_less.Const(1) - one_less) - half) + (r2 * r2 * even_terms - r * rest));
+      one_less + (((one_less.Const(1) - one_less) - half_r2) + (r2 * r2 * even_terms - r * rest));
   const Ex one = bits.Bits(1), zero = bits.Bits(0);
   const Ex odd = (quadrant & one).Ne(zero);
   // The sine changes its sign with the fraction, both change it in the quadrants 2 and 3.
-  const Ex value = odd.Select(cos, down.Select(-sin, sin));
-  const Ex flips = ((quadrant >> 1) ^ (sign_and_bits >> 63)) & one;
-  const Ex out = flips.Ne(zero).Select(-value, value);
+  const Ex signed_sin = down.Select(-sin, sin);
+  const Ex value = is_cos ? odd.Select(signed_sin, cos) : odd.Select(cos, signed_sin);
+  // The cosine is negative in the quadrants 1 and 2, and has no sign of x.
+  const Ex half = is_cos ? (quadrant + one) >> 1 : (quadrant >> 1) ^ (sign_and_bits >> 63);
+  const Ex out = (half & one).Ne(zero).Select(-value, value);
   const Ex small = bits < bits.Bits(0x3e40000000000000);  // 2^-27
   const Ex infinite = field.Eq(field.Bits(2047));
-  return small.Select(x, infinite.Select(x - x, out));
+  return small.Select(is_cos ? x.Const(1) : x, infinite.Select(x - x, out));
 }
+
+}  // namespace
+
+Ex SinF64(Ex x) { return SinOrCos(x, false); }
+Ex CosF64(Ex x) { return SinOrCos(x, true); }
 
 }  // namespace uopd::codegen

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// EXP2, LOG2, SIN and POW of f32, and what they share with those of f64 (transcendental_f64.cc, sin_f64.cc).
+// EXP2, EXP, LOG2, LOG, SIN, COS and POW of f32, and what they share with those of f64 (transcendental_f64.cc, sin_f64.cc).
 #include "core/codegen/passes/transcendental.h"
 
 #include <cmath>
@@ -23,40 +23,72 @@ Ex Nearest(Ex x) { return (x + 0x1.8p52) - 0x1.8p52; }
 
 constexpr double kLn2 = std::numbers::ln2;
 
-Ex Exp2F32(Ex x) {
-  x = Clamp(x, -151, 129);
-  const Ex shifted = x + 0x1.8p23;  // the low mantissa bits are the nearest integer to x
-  const Ex f = x - (shifted - 0x1.8p23);
-  const Ex p = Horner(f, ir::kExp2Polynomial);
+constexpr double kShift =
+    0x1.8p23;  // added to x, it leaves the nearest integer to x in the low mantissa bits
+
+// p * 2^n for n = shifted - kShift. In two factors: the first product is exact, so a denormal result is rounded once.
+Ex ScaledF32(Ex p, Ex shifted) {
   const Ex whole = shifted.Bitcast(Dtype::I32) - 0x4b400000;
-  // Scale by 2^whole in two factors: the first product is exact, so a denormal result is rounded
-  // once.
   const Ex half = whole >> 1;
   const Ex s1 = ((half + 127) << 23).Bitcast(Dtype::F32),
            s2 = ((whole - half + 127) << 23).Bitcast(Dtype::F32);
   return p * s1 * s2;
 }
 
-Ex Log2F32(Ex x) {
-  // The polynomial P in log(1 + f) = f - f^2/2 + f^3 P(f), f in [sqrt(1/2) - 1, sqrt(2) - 1]
-  // (S. Moshier, Cephes).
+Ex Exp2F32(Ex x) {
+  x = Clamp(x, -151, 129);
+  const Ex shifted = x + kShift;
+  return ScaledF32(Horner(x - (shifted - kShift), ir::kExp2Polynomial), shifted);
+}
+
+// e^x is 0 below this range and infinite above it.
+Ex ClampForExp(Ex x) { return Clamp(x, -105, 90); }
+
+Ex ExpF32(Ex x) {
+  x = ClampForExp(x);
+  const Ex shifted = x.Fma(x.Const(std::numbers::log2e), x.Const(kShift)), n = shifted - kShift;
+  const Ex f = n.Fma(x.Const(-ir::kLn2Low), n.Fma(x.Const(-ir::kLn2High), x));
+  // 1 + (f + f^2 q(f)): without multiply-adds the last two of Horner's steps would round more.
+  constexpr size_t kTerms = std::size(ir::kExpPolynomial);
+  Ex q = f.Const(ir::kExpPolynomial[kTerms - 1]);
+  for (size_t i = kTerms - 1; i-- > 2;) q = q.Fma(f, f.Const(ir::kExpPolynomial[i]));
+  return ScaledF32((f * f).Fma(q, f) + 1.0, shifted);
+}
+
+// x = 2^exponent * (1 + f) for x > 0, f in [sqrt(1/2) - 1, sqrt(2) - 1], and log(1 + f) = f + rest.
+struct LogParts {
+  Ex exponent, f, rest;
+};
+LogParts LogPartsOf(Ex x) {
+  // The polynomial P in log(1 + f) = f - f^2/2 + f^3 P(f) (S. Moshier, Cephes).
   constexpr double c[] = {3.3333331174E-1,  -2.4999993993E-1, 2.0000714765E-1,
                           -1.6668057665E-1, 1.4249322787E-1,  -1.2420140846E-1,
                           1.1676998740E-1,  -1.1514610310E-1, 7.0376836292E-2};
-  constexpr double kLog2e = std::numbers::log2e;
   const Ex tiny = x < 0x1p-126;
   const Ex bits = tiny.Select(x * 0x1p32, x).Bitcast(Dtype::I32);
   const Ex e = (bits - 0x3f3504f3) >> 23;
   const Ex f = (bits - (e << 23)).Bitcast(Dtype::F32) - 1.0;
   const Ex exponent = (e - tiny.Select(e.Const(32), e.Const(0))).Cast(Dtype::F32);
   const Ex f2 = f * f;
-  const Ex rest = (f2 * f).Fma(Horner(f, c), f2 * -0.5);
-  const double high = 0x1.716p0;  // 12 bits
-  const Ex low = f.Fma(f.Const(kLog2e - high), rest * kLog2e);
-  return Log2OfAll(x, f.Fma(f.Const(high), low) + exponent);
+  return {exponent, f, (f2 * f).Fma(Horner(f, c), f2 * -0.5)};
 }
 
-Ex SinF32(Ex x) {
+Ex Log2F32(Ex x) {
+  constexpr double kLog2e = std::numbers::log2e;
+  const auto [exponent, f, rest] = LogPartsOf(x);
+  const double high = 0x1.716p0;  // 12 bits
+  const Ex low = f.Fma(f.Const(kLog2e - high), rest * kLog2e);
+  return LogOfAll(x, f.Fma(f.Const(high), low) + exponent);
+}
+
+Ex LogF32(Ex x) {
+  const auto [exponent, f, rest] = LogPartsOf(x);
+  const Ex near = f + exponent.Fma(f.Const(ir::kLn2Low), rest);
+  return LogOfAll(x, exponent.Fma(f.Const(ir::kLn2High), near));
+}
+
+// The sine of x + turns * pi/2.
+Ex SinF32(Ex x, int turns) {
   // Payne-Hanek range reduction: 2/pi in pieces of 24 bits. The product of a piece and an f32 is
   // exact in f64, so x * 2/pi modulo 4 is exact for every x.
   constexpr double kTwoOverPi[] = {0xA2F983p-24,  0x6E4E44p-48,  0x1529FCp-72,
@@ -76,10 +108,12 @@ Ex SinF32(Ex x) {
                                  1.0 / 6227020800});
   const Ex cos =
       Horner(r2, {1, -1.0 / 2, 1.0 / 24, -1.0 / 720, 1.0 / 40320, -1.0 / 3628800, 1.0 / 479001600});
-  const Ex q = quadrant.Cast(Dtype::I32);
+  Ex q = quadrant.Cast(Dtype::I32);
+  if (turns != 0) q = q + turns;
   const Ex odd = (q & q.Const(1)).Ne(q.Const(0)), negative = (q & q.Const(2)).Ne(q.Const(0));
   const Ex value = odd.Select(cos, sin);
   const Ex out = negative.Select(-value, value).Cast(Dtype::F32);
+  if (turns != 0) return out;
   return x.Eq(x.Const(0)).Select(x, out);  // sin(-0) is -0
 }
 
@@ -123,9 +157,9 @@ Ex Clamp(Ex x, double low, double high) {
   return (high < above).Select(above.Const(high), above);
 }
 
-Ex Log2OfAll(Ex x, Ex log2) {
+Ex LogOfAll(Ex x, Ex log) {
   const Ex inf = x.Const(kInf);
-  Ex out = x.Eq(inf).Select(inf, log2);
+  Ex out = x.Eq(inf).Select(inf, log);
   out = (x < 0.0).Select(x.Const(NAN), out);
   out = x.Eq(x.Const(0)).Select(x.Const(-kInf), out);
   return IsNan(x).Select(x, out);
@@ -156,10 +190,18 @@ UOp DecomposeTranscendentals(ir::UOpContext& ctx, UOp sink, const Target& target
             return ctx.Make(u.op(), u.dtype(), s, {}, flushes ? ir::kFlushes : 0);
           if (target.has_scaling) return ctx.Make(u.op(), u.dtype(), s, {}, ir::kByScaling);
           return Exp2F32({ctx, s[0]});
+        case Op::EXP:
+          if (target.has_scaling)
+            return ctx.Make(u.op(), u.dtype(), {ClampForExp({ctx, s[0]})}, {}, ir::kByScaling);
+          return ExpF32({ctx, s[0]});
         case Op::LOG2:
           return Log2F32({ctx, s[0]});
+        case Op::LOG:
+          return LogF32({ctx, s[0]});
         case Op::SIN:
-          return SinF32({ctx, s[0]});
+          return SinF32({ctx, s[0]}, 0);
+        case Op::COS:
+          return SinF32({ctx, s[0]}, 1);
         case Op::POW:
           return PowF32({ctx, s[0]}, {ctx, s[1]});
         default:
@@ -170,10 +212,16 @@ UOp DecomposeTranscendentals(ir::UOpContext& ctx, UOp sink, const Target& target
       switch (u.op()) {
         case Op::EXP2:
           return Exp2F64({ctx, s[0]});
+        case Op::EXP:
+          return ExpF64({ctx, s[0]});
         case Op::LOG2:
           return Log2F64({ctx, s[0]});
+        case Op::LOG:
+          return LogF64({ctx, s[0]});
         case Op::SIN:
           return SinF64({ctx, s[0]});
+        case Op::COS:
+          return CosF64({ctx, s[0]});
         case Op::POW:
           return PowF64({ctx, s[0]}, {ctx, s[1]});
         default:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// EXP2, LOG2, SIN and POW as arithmetic (DecomposeTranscendentals, decompose.h). No branches, so the code also
+// EXP2, EXP, LOG2, LOG, SIN, COS and POW as arithmetic (DecomposeTranscendentals, decompose.h). No branches, so the code also
 // works on vectors. Infinities, NaN, zeros and denormals are as in C's library. Stateless.
 #pragma once
 #include <cstddef>
@@ -20,15 +20,18 @@ Ex Horner(Ex x, const double (&c)[n]) {
   return out;
 }
 
-// log2(x) for x > 0, completed for other x.
-Ex Log2OfAll(Ex x, Ex log2);
+// A logarithm of x for x > 0, completed for other x.
+Ex LogOfAll(Ex x, Ex log);
 // x^y for all x and y, from |x|^y where |x| is not 1.
 Ex PowOfAll(Ex x, Ex y, Ex of_magnitude);
 
-// The four ops of f64. Each is within one ulp.
+// The ops of f64. Each is within one ulp.
 Ex Exp2F64(Ex x);
+Ex ExpF64(Ex x);
 Ex Log2F64(Ex x);
+Ex LogF64(Ex x);
 Ex SinF64(Ex x);
+Ex CosF64(Ex x);
 Ex PowF64(Ex x, Ex y);
 
 }  // namespace uopd::codegen

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// EXP2, LOG2 and POW of f64. POW computes with sums of two f64 (T. Dekker, A floating-point technique for extending
-// the available precision, 1971), since an error in log2(x) counts y times.
+// EXP2, EXP, LOG2, LOG and POW of f64. EXP and POW compute with sums of two f64 (T. Dekker, A floating-point technique for extending
+// the available precision, 1971), since an error in the exponent of
+// 2 counts as often as it is large.
 #include <cmath>
 #include <cstdint>
 #include <numbers>
@@ -40,6 +41,8 @@ Pair Product(Pair a, Pair b) {
   const Pair p = Product(a.high, b.high);
   return SumOfOrdered(p.high, p.low + (a.high * b.low + a.low * b.high));
 }
+
+constexpr double kLog2e = 0x1.71547652b82fep0, kLog2eRest = 0x1.777d0ffda0d24p-56;
 
 // 2^(x + rest) for a small rest. Null: 0.
 Ex Exp2OfSum(Ex x, const Ex* maybe_rest) {
@@ -86,7 +89,7 @@ Pair Log2Pair(Ex a) {
   const Pair t = Product(s2, Pair{third.high, third.low + 0x1.5555555555555p-55});
   const Pair u = SumOfOrdered(f.Const(2), t.high);
   const Pair ln = Product(s, Pair{u.high, u.low + t.low});
-  const Pair log2 = Product(ln, Pair{f.Const(0x1.71547652b82fep0), f.Const(0x1.777d0ffda0d24p-56)});
+  const Pair log2 = Product(ln, Pair{f.Const(kLog2e), f.Const(kLog2eRest)});
   const Pair out = Sum(b.exponent, log2.high);
   return {out.high, out.low + log2.low};
 }
@@ -95,20 +98,48 @@ Pair Log2Pair(Ex a) {
 
 Ex Exp2F64(Ex x) { return Exp2OfSum(x, nullptr); }
 
+Ex ExpF64(Ex x) {
+  x = Clamp(x, -750, 750);  // e^x is 0 below, and infinite above
+  const Pair power = Product(x, x.Const(kLog2e));
+  const Ex rest = power.low + x * kLog2eRest;
+  return Exp2OfSum(power.high, &rest);
+}
+
+namespace {
+
+// log(m) = f - low for m = 1 + f in [sqrt(1/2), sqrt(2)): fdlibm's series (Sun Microsystems, 1993).
+struct LogSeries {
+  Ex f, half, sum;  // half: f^2 / 2. low is half - sum
+};
+LogSeries LogSeriesOf(Ex m) {
+  const Ex f = m - 1.0, half = f * f * 0.5, s = f / (f + 2.0), s2 = s * s;
+  const Ex series = s2 * Horner(s2, {2.0 / 3, 2.0 / 5, 2.0 / 7, 2.0 / 9, 2.0 / 11, 2.0 / 13,
+                                     2.0 / 15, 2.0 / 17, 2.0 / 19, 2.0 / 21, 2.0 / 23});
+  return {f, half, s * (half + series)};
+}
+
+}  // namespace
+
+Ex LogF64(Ex x) {
+  // ln(2), whose high part times an exponent is exact.
+  constexpr double kHigh = 0x1.62e42feep-1, kLow = 0x1.a39ef35793c76p-33;
+  const Binary b = BinaryOf(x);
+  const auto [f, half, sum] = LogSeriesOf(b.m);
+  return LogOfAll(x, b.exponent * kHigh - ((half - (sum + b.exponent * kLow)) - f));
+}
+
 Ex Log2F64(Ex x) {
   // As fdlibm's e_log2.c (Sun Microsystems, 1993): the logarithm is the sum of a part whose product with the first bits of
   // log2(e) is exact, and a small rest.
   constexpr double kHigh = 0x1.71547652p0, kLow = 0x1.705fc2eefa2p-33;  // log2(e)
   const Binary b = BinaryOf(x);
-  const Ex f = b.m - 1.0, half = f * f * 0.5, s = f / (f + 2.0), s2 = s * s;
-  const Ex series = s2 * Horner(s2, {2.0 / 3, 2.0 / 5, 2.0 / 7, 2.0 / 9, 2.0 / 11, 2.0 / 13,
-                                     2.0 / 15, 2.0 / 17, 2.0 / 19, 2.0 / 21, 2.0 / 23});
+  const auto [f, half, sum_of_series] = LogSeriesOf(b.m);
   const Ex first = (f - half).Bitcast(Dtype::U64);
   const Ex high = (first & first.Bits(0xffffffff00000000)).Bitcast(Dtype::F64);
-  const Ex low = ((f - high) - half) + s * (half + series);
+  const Ex low = ((f - high) - half) + sum_of_series;
   const Ex exact = high * kHigh, sum = b.exponent + exact;
   const Ex rest = ((low + high) * kLow + low * kHigh) + ((b.exponent - sum) + exact);
-  return Log2OfAll(x, rest + sum);
+  return LogOfAll(x, rest + sum);
 }
 
 Ex PowF64(Ex x, Ex y) {

@@ -70,6 +70,13 @@ class Vectoriser {
     if (value.Is(Op::STACK)) return value.src(static_cast<size_t>(k));
     return ctx_.Make(Op::GEP, value.dtype(), {value}, ir::Arg::Int(k));
   }
+  // Lane k of the vector form of a SCAN along the range, whose value at k depends on the lanes before. REQUIRES: it is mapped.
+  UOp LaneOfScan(UOp scan, int64_t k) {
+    const UOp lane = Lane(done_.at(scan.id()), k);
+    done_.try_emplace(lane.id(), lane);  // Map does not enter it again
+    range_.try_emplace(lane.id(), UOp());
+    return lane;
+  }
   // The scalar form of u at lane k.
   UOp At(UOp u, UOp range, int64_t k) {
     // Do not enter nodes that do not depend on the range: a loop inside of them may close the
@@ -81,6 +88,8 @@ class Vectoriser {
       srcs.clear();
       if (n == range) {
         done[n.id()] = ctx_.Int(range.dtype(), k);
+      } else if (n.Is(Op::SCAN) && varies(n)) {
+        done[n.id()] = LaneOfScan(n, k);
       } else if (varies(n)) {
         for (UOp s : n.srcs()) srcs.push_back(done.at(s.id()));
         done[n.id()] = ctx_.WithSources(n, srcs);

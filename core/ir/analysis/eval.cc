@@ -16,6 +16,12 @@ double EvalUnary(Op op, double x) {
       return std::log2(x);
     case Op::SIN:
       return std::sin(x);
+    case Op::EXP:
+      return std::exp(x);
+    case Op::LOG:
+      return std::log(x);
+    case Op::COS:
+      return std::cos(x);
     case Op::SQRT:
       return std::sqrt(x);
     case Op::RECIPROCAL:

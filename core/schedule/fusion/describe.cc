@@ -263,11 +263,14 @@ double OpWork(UOp u) {
   switch (u.op()) {
     case Op::EXP2:
     case Op::LOG2:
+    case Op::EXP:
+    case Op::LOG:
       return 8;
     case Op::POW:
       if (!ir::IsFloat(u.dtype())) return 3 * ir::Bits(u.dtype());  // by squaring
       [[fallthrough]];
     case Op::SIN:
+    case Op::COS:
       return 20;
     case Op::SQRT:
     case Op::RECIPROCAL:

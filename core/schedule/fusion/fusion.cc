@@ -117,6 +117,16 @@ class Fuser {
 
   bool MustRealise(UOp u) const { return u.Is(OpSet{Op::CONTIGUOUS, Op::SCAN}) || IsTransfer(u); }
 
+  // Whether u adds or multiplies floats, so that its value depends on the order of the terms.
+  bool Rounds(UOp u) const {
+    if (!u.Is(Op::REDUCE) || u.reduce_op() == Op::MAX || !ir::IsFloat(u.dtype())) return false;
+    const Shape in = *f_.at(u.src(0)).shape;
+    return std::ranges::any_of(u.reduce_axes(), [&](int64_t a) {
+      return !in[static_cast<size_t>(a)].IsConstInt(1) &&
+             !options_.picks->Collapses(Position(u), in.size(), a);
+    });
+  }
+
   // Notes that root r computes u, if u is a running sum: its range must be the innermost loop.
   void NoteScan(uint32_t r, UOp u) {
     if (const UOp range = sharing_.ScannedBy(u, f_.roots[r])) f_.roots[r].scanned = range;
@@ -200,12 +210,18 @@ class Fuser {
     const NodeInfo& info = f_.at(u);
     if (Forced(u) || costs_.EndsInLanes(u) || tiled_products_.MustWrite(u)) return Realise(u, true);
     if (const int32_t part = PartOf(u); part >= 0) return Realise(u, false, part);
+    // What is stored in another shape than the sum has: then the others load that.
+    if (u.Is(Op::RESHAPE) && info.demands.size() > 1 && Rounds(u.src(0)) &&
+        LiveInSlot(u, CandidateOf(u, -1)))
+      return;
     double trips = costs_.Trips(u);
     if (trips > 0 && tiled_products_.IsBesideTiles(u)) trips = 0;
     const double realised = costs_.OfRealising(info, trips);
     const bool must = MustRealise(u) || is_copied_[Position(u)];
+    // Two kernels, or two loops of one, may add up in two orders: what is computed for several uses would have two values.
+    const bool once = info.demands.size() > 1 && Rounds(u);
     const bool realise =
-        (must || trips * info.work > realised || RealiseCosts::IsCrowded(u, info)) &&
+        (must || once || trips * info.work > realised || RealiseCosts::IsCrowded(u, info)) &&
         !OnlyStored(u);
     for (const bool may_cut : {true, false}) {
       if (must) break;
@@ -292,16 +308,21 @@ class Fuser {
     return -1;
   }
 
-  void Realise(UOp u, bool forced, int32_t part = -1) {
-    NodeInfo& info = f_.at(u);
-    const int32_t device = info.device < 0 ? kDefaultDevice : info.device;
+  Candidate CandidateOf(UOp u, int32_t part) const {
+    const NodeInfo& info = f_.at(u);
     Candidate c;
     c.shape = *info.shape;
     c.value = u;
-    c.device = device;
+    c.device = info.device < 0 ? kDefaultDevice : info.device;
     c.part = part;
     for (const Demand& d : info.demands) c.demands.push_back({&d, true});
     c.followers.assign(FollowersOf(u).begin(), FollowersOf(u).end());
+    return c;
+  }
+
+  void Realise(UOp u, bool forced, int32_t part = -1) {
+    Candidate c = CandidateOf(u, part);
+    const int32_t device = c.device;
     const bool transfer = IsTransfer(u), alone = forced || transfer || Alone(u);
     if (!alone && LiveInSlot(u, c)) return;
     const int32_t found = alone ? -1 : sharing_.Find(c);

@@ -330,6 +330,43 @@ std::vector<KernelCase> OptsCases() {
                  {{Dtype::I32, 29}},
                  0,
                  false});
+  // Running values are positions: of an element, of a row that is multiplied, of what is added up again.
+  for (const Dtype d : {Dtype::I8, Dtype::U16, Dtype::I32, Dtype::U32, Dtype::I64}) {
+    for (const Op op : {Op::ADD, Op::MUL, Op::MAX}) {
+      const auto position = [op](UOpContext& c, UOp x, UOp range) {
+        const UOp at = Cast(c, ir::ScanRanges(c, op, x, {&range, 1}), Dtype::Index);
+        return ir::Alu(c, Op::FLOORMOD, {at, c.Idx(7)});
+      };
+      out.push_back({"running_positions",
+                     [=](UOpContext& c) {
+                       KernelBuilder b(c);
+                       const UOp i = b.Loop(3), j = b.Loop(36);
+                       const UOp x = b.Load(b.Buffer(1, d, 108), b.At(i, 36, j));
+                       const UOp v = b.Load(b.Buffer(2, Dtype::F32, 7), position(c, x, j));
+                       return b.Kernel({b.StoreLoops(b.Buffer(0, Dtype::F32, 108), b.At(i, 36, j),
+                                                     Add(c, v, Cast(c, x, Dtype::F32)), {i, j})});
+                     },
+                     {{Dtype::F32, 108}, {d, 108}, {Dtype::F32, 7}},
+                     0,
+                     false});
+      out.push_back(
+          {"running_positions_of_rows",
+           [=](UOpContext& c) {
+             KernelBuilder b(c);
+             const UOp i = b.Loop(40), k = b.Reduced(9);
+             const UOp at = position(c, b.Load(b.Buffer(1, d, 40), i), i);
+             const UOp v = b.Load(b.Buffer(2, Dtype::I32, 63), b.At(at, 9, k)),
+                       w = b.Load(b.Buffer(3, Dtype::I32, 9), k);
+             const UOp again =
+                 ir::ScanRanges(c, Op::ADD, b.Load(b.Buffer(4, Dtype::I32, 7), at), {&i, 1});
+             return b.Kernel({b.StoreLoops(b.Buffer(0, Dtype::I32, 40), i,
+                                           Add(c, Sum(c, Mul(c, v, w), {k}), again), {i})});
+           },
+           {{Dtype::I32, 40}, {d, 40}, {Dtype::I32, 63}, {Dtype::I32, 9}, {Dtype::I32, 7}},
+           0,
+           false});
+    }
+  }
   // Along the only axis: THREAD cuts it into blocks.
   struct Scanned {
     const char* name;

@@ -42,7 +42,7 @@ absl::Status Lineariser::Emit(std::span<const UOp> roots) {
       std::vector<UOp> srcs;
       for (UOp s : u.srcs()) srcs.push_back(New(s));
       made = ctx_.Make(u.op(), u.dtype(), srcs, u.arg(),
-                       u.Is(ir::OpSet{Op::LOAD, Op::EXP2}) ? u.tag() : 0);
+                       u.Is(ir::OpSet{Op::LOAD, Op::EXP2, Op::EXP}) ? u.tag() : 0);
     }
     home.made[u.id()] = made;
     home.lines.push_back(made);

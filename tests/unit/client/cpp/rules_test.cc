@@ -80,7 +80,7 @@ const RuleRow kRuleRows[] = {
        return Ints(c).Maximum(least).Maximum(least);
      }},
     {"algebra.neg_of_product", false, [](Client& c) { return -(c.Empty({64}) * 0.5); }},
-    {"algebra.product_of_neg", false, [](Client& c) { return (-c.Empty({64})).Exp(); }},
+    {"algebra.product_of_neg", false, [](Client& c) { return (-c.Empty({64}) * 0.5).Exp2(); }},
     {"algebra.trunc_of_integer", false, [](Client& c) { return Ints(c).Cast(Dtype::F32).Floor(); }},
     {"boolean.add_of_where", false,
      [](Client& c) {
@@ -115,6 +115,7 @@ const RuleRow kRuleRows[] = {
     {"casts.compare_with_bool", false,
      [](Client& c) { return (Ints(c) < 3).Cast(Dtype::F32) > 0.5; }},
     {"casts.to_bool", false, [](Client& c) { return Where(c.Empty({64}), c.Empty({64}), 1.0); }},
+    {"fast_math.exp", true, [](Client& c) { return c.Empty({64}).Exp(); }},
     {"fast_math.common_factor_one", true,
      [](Client& c) {
        const Tensor x = c.Empty({64});
@@ -124,12 +125,12 @@ const RuleRow kRuleRows[] = {
     {"fast_math.pow_constant", true, [](Client& c) { return c.Empty({64}).Pow(-1.5); }},
     {"fast_math.sigmoid", true,
      [](Client& c) {
-       const Tensor e = c.Empty({64}).Exp();
+       const Tensor e = c.Empty({64}).Exp2();
        return e / (1.0 + e);
      }},
     {"fast_math.sigmoid_factor", true,
      [](Client& c) {
-       const Tensor e = c.Empty({64}).Exp();
+       const Tensor e = c.Empty({64}).Exp2();
        return e * (1.0 + e).Reciprocal();
      }},
     // What a sum says of each of its terms.

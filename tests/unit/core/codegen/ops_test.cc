@@ -23,7 +23,8 @@ using tests::Memory;
 using tests::SampleBuffer;
 
 constexpr int64_t kOpElements = 307;
-constexpr ir::OpSet kInexact = {Op::EXP2, Op::LOG2, Op::SIN, Op::POW, Op::MULACC};
+constexpr ir::OpSet kInexact = {Op::EXP2, Op::EXP, Op::LOG2, Op::LOG,
+                                Op::SIN,  Op::COS, Op::POW,  Op::MULACC};
 
 constexpr Dtype kStored[] = {Dtype::Bool, Dtype::I8,     Dtype::U8,     Dtype::I16,
                              Dtype::U16,  Dtype::I32,    Dtype::U32,    Dtype::I64,

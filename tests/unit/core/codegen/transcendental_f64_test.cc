@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// EXP2, LOG2, SIN and POW of f64 beside the C library's functions of 80-bit numbers: random bit patterns of every magnitude,
+// EXP2, EXP, LOG2, LOG, SIN, COS and POW of f64 beside the C library's functions of 80-bit numbers: random bit patterns of every magnitude,
 // ranges where results are ordinary, numbers that are near multiples of pi/2, and special values against each other.
 #include <bit>
 #include <cmath>
@@ -136,6 +136,31 @@ TEST(TranscendentalF64Test, Exp2) {
   CheckF64(Op::EXP2, UniformF64(3, -1080, 1026), PatternsF64(2), f);
   CheckF64(Op::EXP2, UniformF64(3, -1, 1), PatternsF64(2), f);
   CheckF64(Op::EXP2, Pairs().first, Pairs().second, f);
+}
+TEST(TranscendentalF64Test, Exp) {
+  const auto f = [](long double x, long double) { return std::exp(x); };
+  CheckF64(Op::EXP, PatternsF64(1), PatternsF64(2), f);
+  CheckF64(Op::EXP, UniformF64(3, -746, 711), PatternsF64(2), f);
+  CheckF64(Op::EXP, UniformF64(3, -1, 1), PatternsF64(2), f);
+  CheckF64(Op::EXP, Pairs().first, Pairs().second, f);
+}
+TEST(TranscendentalF64Test, Log) {
+  const auto f = [](long double x, long double) { return std::log(x); };
+  CheckF64(Op::LOG, PatternsF64(1), PatternsF64(2), f);
+  CheckF64(Op::LOG, UniformF64(3, 0.3, 6), PatternsF64(2), f);
+  CheckF64(Op::LOG, UniformF64(3, 1 - 1e-9, 1 + 1e-9), PatternsF64(2), f);
+  CheckF64(Op::LOG, Pairs().first, Pairs().second, f);
+}
+TEST(TranscendentalF64Test, Cos) {
+  const auto f = [](long double x, long double) { return std::cos(x); };
+  CheckF64(Op::COS, PatternsF64(1), PatternsF64(2), f);
+  CheckF64(Op::COS, UniformF64(3, -20, 20), PatternsF64(2), f);
+  CheckF64(Op::COS, UniformF64(3, -1e9, 1e9), PatternsF64(2), f);
+  CheckF64(Op::COS, Pairs().first, Pairs().second, f);
+  Values near;
+  for (int n = 1; n < 100'000; ++n)
+    near.push_back(static_cast<double>(n * 1.57079632679489661923132169163975144L));
+  CheckF64(Op::COS, near, near, f);
 }
 TEST(TranscendentalF64Test, Log2) {
   const auto f = [](long double x, long double) { return std::log2(x); };

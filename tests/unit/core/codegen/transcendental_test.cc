@@ -121,16 +121,52 @@ TEST(TranscendentalTest, Exp2ByScaling) {
       EXPECT_EQ(y[static_cast<size_t>(i + 200)], std::ldexp(1.0f, i)) << i;
   }
 }
+TEST(TranscendentalTest, Exp) {
+  const auto f = [](double x, double) { return std::exp(x); };
+  Target scaling, no_fma;
+#if defined(__x86_64__)
+  scaling.has_scaling = __builtin_cpu_supports("avx512vl");
+#endif
+  no_fma.has_fma = false;
+  std::vector<float> special = Uniform(4, -1, 1);
+  const float values[] = {INFINITY, -INFINITY, NAN,     0.0f,  -0.0f,  1e30f,   -1e30f,  3.4e38f,
+                          -3.4e38f, 88.72284f, 88.723f, 90.0f, -87.5f, -103.0f, -104.0f, -105.5f};
+  std::copy(std::begin(values), std::end(values), special.begin());
+  for (const Target& target : {Target(), scaling, no_fma}) {
+    for (int64_t lanes : {1, 4, 16}) {
+      SCOPED_TRACE(lanes);
+      Check(Op::EXP, Patterns(1), Patterns(2), 1, f, target, lanes);
+      Check(Op::EXP, Uniform(3, -105, 90), Patterns(2), 1, f, target, lanes);
+      Check(Op::EXP, special, Patterns(2), 1, f, target, lanes);
+    }
+  }
+}
 TEST(TranscendentalTest, Log2) {
   const auto f = [](double x, double) { return std::log2(x); };
-  Check(Op::LOG2, Patterns(1), Patterns(2), 2, f);
-  Check(Op::LOG2, Patterns(1), Patterns(2), 2, f, {}, 1);
-  Check(Op::LOG2, Uniform(3, 0.5, 2), Patterns(2), 2, f);
+  Check(Op::LOG2, Patterns(1), Patterns(2), 1, f);
+  Check(Op::LOG2, Patterns(1), Patterns(2), 1, f, {}, 1);
+  Check(Op::LOG2, Uniform(3, 0.5, 2), Patterns(2), 1, f);
+}
+TEST(TranscendentalTest, Log) {
+  const auto f = [](double x, double) { return std::log(x); };
+  Target no_fma;
+  no_fma.has_fma = false;
+  for (const Target& target : {Target(), no_fma}) {
+    Check(Op::LOG, Patterns(1), Patterns(2), 1, f, target);
+    Check(Op::LOG, Uniform(3, 0.5, 2), Patterns(2), 1, f, target, 1);
+    Check(Op::LOG, Uniform(3, 0.3, 6), Patterns(2), 1, f, target);
+  }
 }
 TEST(TranscendentalTest, Sin) {
   const auto f = [](double x, double) { return std::sin(x); };
   Check(Op::SIN, Patterns(1), Patterns(2), 1, f);
   Check(Op::SIN, Uniform(3, -20, 20), Patterns(2), 1, f);
+}
+TEST(TranscendentalTest, Cos) {
+  const auto f = [](double x, double) { return std::cos(x); };
+  Check(Op::COS, Patterns(1), Patterns(2), 1, f);
+  Check(Op::COS, Uniform(3, -20, 20), Patterns(2), 1, f);
+  Check(Op::COS, Uniform(3, -1e9, 1e9), Patterns(2), 1, f);
 }
 TEST(TranscendentalTest, Pow) {
   const auto f = [](double x, double y) { return std::pow(x, y); };

@@ -120,6 +120,7 @@ INSTANTIATE_TEST_SUITE_P(
     All, GradientRules,
     ::testing::Values(
         UnaryCase(Op::EXP2), UnaryCase(Op::LOG2), UnaryCase(Op::SIN, -0.4), UnaryCase(Op::SQRT),
+        UnaryCase(Op::EXP), UnaryCase(Op::LOG), UnaryCase(Op::COS, -0.4),
         UnaryCase(Op::RECIPROCAL), UnaryCase(Op::NEG), UnaryCase(Op::TRUNC),
         UnaryCase(Op::CONTIGUOUS), UnaryCase(Op::CONTIGUOUS_BACKWARD), BinaryCase(Op::ADD),
         BinaryCase(Op::SUB), BinaryCase(Op::MUL), BinaryCase(Op::FDIV), BinaryCase(Op::MAX),

@@ -25,6 +25,13 @@ double LogAddExp(double a, double b) {
   return std::max(a, b) + std::log1p(std::exp(-std::abs(a - b)));
 }
 
+// NumPy's remainder.
+double Mod(double a, double b) {
+  const double r = std::fmod(a, b);
+  if (r == 0) return std::copysign(0.0, b);
+  return (r < 0) != (b < 0) ? r + b : r;
+}
+
 const std::vector<Binary>& Cases() {
   using T = const Tensor&;
   static const auto* const cases = new std::vector<Binary>{
@@ -36,7 +43,8 @@ const std::vector<Binary>& Cases() {
       {"hypot", [](T a, T b) { return fn::Hypot(a, b); },
        [](double a, double b) { return std::hypot(a, b); }},
       {"fmod", [](T a, T b) { return fn::Fmod(a, b); },
-       [](double a, double b) { return std::fmod(a, b); }, 1e4, false},
+       [](double a, double b) { return std::fmod(a, b); }, 0},
+      {"mod", [](T a, T b) { return a % b; }, Mod, 0},
   };
   return *cases;
 }
@@ -103,12 +111,30 @@ TEST_F(PairTest, RemaindersAndQuotients) {
   // Quotients that are rounded to the next integer, and infinite divisors.
   const Tensor x = In({4}, {std::nextafter(3.0, 0.0), -5, 5, 0.3}, Dtype::F64);
   const Tensor y = In({4}, {0.1, kInf, 3, 0.1}, Dtype::F64);
-  const auto got = Out(fn::Fmod(x, y));
-  EXPECT_GE(got[0], 0);
-  EXPECT_LT(got[0], 0.1 + 1e-15);
-  EXPECT_EQ(got[1], -5);
-  EXPECT_EQ(got[2], 2);
-  EXPECT_GE(got[3], 0);
+  const auto got = Out(fn::Fmod(x, y)), floors = Out(x.FloorDiv(y)),
+             divided = Out(fn::Div(x, y, fn::Rounding::kFloor));
+  const auto left = Out(x), right = Out(y);
+  const double quotients[] = {29, -1, 1, 2};
+  for (size_t at = 0; at < 4; ++at) {
+    EXPECT_EQ(got[at], std::fmod(left[at], right[at])) << at;
+    EXPECT_EQ(floors[at], quotients[at]) << at;
+    EXPECT_EQ(divided[at], quotients[at]) << at;
+  }
+  // Quotients of many more bits than the dtype has.
+  for (const auto& [d, a, b] : {std::tuple{Dtype::F32, 3e38, 1.1e-40},
+                                {Dtype::F32, 1e10, 3.0},
+                                {Dtype::F64, 1e50, 3.0},
+                                {Dtype::F64, 1e300, 1e250},
+                                {Dtype::F64, 1.7e308, 5e307},
+                                {Dtype::BF16, 3e38, 7.0}}) {
+    const Tensor u = In({2}, {a, -a}, d), v = In({2}, {b, b}, d);
+    const auto r = Out(fn::Fmod(u, v)), m = Out(u % v), l = Out(u), w = Out(v);
+    for (size_t at : {0, 1}) {
+      EXPECT_EQ(r[at], std::fmod(l[at], w[at])) << l[at] << ", " << w[at];
+      EXPECT_EQ(m[at], ir::RoundTo(d, Mod(l[at], w[at]))) << l[at] << ", " << w[at];
+    }
+  }
+  EXPECT_TRUE(std::isnan(Out(fn::Fmod(In({}, {1e300}, Dtype::F64), In({}, {1.0}, Dtype::F64)))[0]));
   const Tensor i = In({4}, {7, -7, 7, -7}, Dtype::I32), j = In({4}, {2, 2, -2, -2}, Dtype::I32);
   EXPECT_THAT(Out(fn::Fmod(i, j)), ElementsAre(1, -1, 1, -1));
   EXPECT_THAT(Out(fn::Div(i, j, fn::Rounding::kTrunc)), ElementsAre(3, -3, -3, 3));

@@ -21,7 +21,6 @@ struct Unary {
   bool smooth = true;   // has a second derivative everywhere in (low, high) but at a few points
   double most = 1e30;   // largest magnitude that is tested
   bool special = true;  // NaN and infinities are as in the reference
-  bool exponential = false;
 };
 
 double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
@@ -32,22 +31,22 @@ double Six(double x) { return std::isnan(x) ? x : std::min(std::max(x, 0.0), 6.0
 const std::vector<Unary>& Cases() {
   using T = const Tensor&;
   static const auto* const cases = new std::vector<Unary>{
-      {"expm1", [](T x) { return fn::Expm1(x); }, [](double v) { return std::expm1(v); }, -3, 3, 6,
-       true, 80, true, true},
+      {"expm1", [](T x) { return fn::Expm1(x); }, [](double v) { return std::expm1(v); }, -3, 3, 3,
+       true, 80},
       {"log1p", [](T x) { return fn::Log1p(x); }, [](double v) { return std::log1p(v); }, -0.95, 4,
        6},
       {"log10", [](T x) { return fn::Log10(x); }, [](double v) { return std::log10(v); }, 0.1, 9},
       {"exp10", [](T x) { return fn::Exp10(x); }, [](double v) { return std::pow(10, v); }, -2, 2,
-       20, true, 30, true, true},
+       2, true, 30},
       {"tan", [](T x) { return fn::Tan(x); }, [](double v) { return std::tan(v); }, -1.2, 1.2, 4,
        true, 1.5},
       {"asin", [](T x) { return fn::Asin(x); }, [](double v) { return std::asin(v); }, -0.95, 0.95},
       {"acos", [](T x) { return fn::Acos(x); }, [](double v) { return std::acos(v); }, -0.95, 0.95},
       {"atan", [](T x) { return fn::Atan(x); }, [](double v) { return std::atan(v); }, -5, 5},
-      {"sinh", [](T x) { return fn::Sinh(x); }, [](double v) { return std::sinh(v); }, -3, 3, 16,
-       true, 85, true, true},
-      {"cosh", [](T x) { return fn::Cosh(x); }, [](double v) { return std::cosh(v); }, -3, 3, 64,
-       true, 85, true, true},
+      {"sinh", [](T x) { return fn::Sinh(x); }, [](double v) { return std::sinh(v); }, -3, 3, 3,
+       true, 89},
+      {"cosh", [](T x) { return fn::Cosh(x); }, [](double v) { return std::cosh(v); }, -3, 3, 3,
+       true, 89},
       {"tanh", [](T x) { return fn::Tanh(x); }, [](double v) { return std::tanh(v); }, -3, 3, 6},
       {"asinh", [](T x) { return fn::Asinh(x); }, [](double v) { return std::asinh(v); }, -4, 4, 6},
       {"acosh", [](T x) { return fn::Acosh(x); }, [](double v) { return std::acosh(v); }, 1.1, 8,
@@ -163,15 +162,7 @@ TEST_F(UnaryTest, ExtremeValues) {
       std::vector<double> want;
       for (double v : Out(x)) want.push_back(c.want(v));
       const Tensor y = c.f(x);
-      // exp is 2 to a product whose rounding error grows with it.
-      std::vector<double> got = Out(y), large;
-      for (size_t i = 0; i < want.size(); ++i) {
-        const double log = std::abs(std::log(std::abs(want[i])));
-        if (!(log > 3 && std::isfinite(log)) || !c.exponential) continue;
-        EXPECT_NEAR(got[i] / want[i], 1, (8 + 2 * log) * Epsilon(d)) << c.name << " at " << at[i];
-        got[i] = want[i] = 0;
-      }
-      ExpectNear(got, want, y.dtype() == Dtype::Bool ? Dtype::Bool : d, c.ulps, c.name, Out(x));
+      ExpectNear(Out(y), want, y.dtype() == Dtype::Bool ? Dtype::Bool : d, c.ulps, c.name, Out(x));
     }
   }
 }
