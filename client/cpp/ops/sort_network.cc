@@ -82,14 +82,14 @@ struct Layout {
 
 // A view of the array for comparisons along one or two bits: those have axes of their own. All lower bits have axes that
 // are mirrored together.
-struct View {
+struct NetworkView {
   Dims dims;
   std::vector<int64_t> bit_axes;  // of the compared bits, from the outermost one on
   Dims mirrored;                  // axes without those of the compared bits
 };
 
-View ViewOf(const Layout& layout, int lowest, int count) {
-  View out;
+NetworkView NetworkViewOf(const Layout& layout, int lowest, int count) {
+  NetworkView out;
   Dims kept;       // numbers of axes when those of the compared bits are gone
   int group = -1;  // of the last axis: 0: higher bits; 1: lower bits; -1: a compared bit, or none
   int64_t left = 0;
@@ -146,7 +146,7 @@ SortWords Flipped(const SortWords& w, const Dims& axes, Site site) {
 // first comparison is of elements that mirror each other in it.
 SortWords Compared(const SortWords& words, const Layout& layout, int top, int count, bool mirrored,
                    Site site) {
-  const View view = ViewOf(layout, top - count + 1, count);
+  const NetworkView view = NetworkViewOf(layout, top - count + 1, count);
   const Dims whole = words.high.dims();
   // part[b]: the elements whose compared bits are b, the bit `top` being 1 << (count - 1).
   const int parts = 1 << count;
