@@ -27,6 +27,9 @@ ROWS = {
     "import io, pickle, zipfile\nb = io.BytesIO()\nwith zipfile.ZipFile(b, 'w') as z: z.writestr('m/data.pkl', b'cargparse\\nNamespace\\n)R.')\n"
     "open(folder + '/t', 'wb').write(b.getvalue()); out = type(nn.state.torch_load(folder + '/t')).__name__", "Dummy", "E:ValueError"),
   "tensors of a file that is replaced": ("p = folder + '/f'; open(p, 'wb').write(b'aaaa'); t = Tensor(pathlib.Path(p)); open(p + '2', 'wb').write(b'bbbb'); os.rename(p + '2', p); out = t.tolist()[0]", 98, 97),
+  "`v += y` of a view v of a tensor": ("x = Tensor([1, 2, 3]).contiguous().realize(); v = x[1:]; v += 1; out = x.tolist()", [1, 3, 4], [1, 2, 3]),
+  "`TinyJit`: arguments that are no tensors": ("f = TinyJit(lambda x, n: (x * n).realize()); out = [f(Tensor([3]).realize(), n).item() for n in range(1, 5)]", [3, 6, 6, 6], "E:ValueError"),
+  "`x += y` with a y of a wider dtype of the same kind": ("x = Tensor([1], dtype=dtypes.int32).realize(); x += Tensor([2], dtype=dtypes.int64); out = x.tolist()", "E:RuntimeError", [3]),
   "masks of bools": ("x = Tensor([1, 2, 3]); out = x[x > 1].tolist()", "E:Exception", [2, 3]),
   "labels of -1 in `sparse_categorical_crossentropy`": ("out = round(Tensor([[0.0, 0.0], [0.0, 0.0]]).sparse_categorical_crossentropy(Tensor([1, -1])).item(), 3)", 0.347, 0.693),
   "integers in floating-point operations, and sums with Python's floats": ("with Context(DEFAULT_FLOAT='half'): out = (Tensor([1, 2]) / 2).dtype.itemsize", 2, 4),
@@ -43,9 +46,11 @@ ROWS = {
     "import json, struct; h = json.dumps({'w': {'dtype': 'F32', 'shape': [2], 'data_offsets': [0, 8]}}).encode()\n"
     "open(folder + '/s', 'wb').write(struct.pack('<Q', len(h)) + h + b'0' * 12); out = nn.state.safe_load(folder + '/s')['w'].shape[0]", 2, "E:ValueError"),
 }
-# Rows whose difference is none of one value: what waits, where memory is, what other tests show; and rows that are other people's at the moment.
-ELSEWHERE = {"`realize()`": "test_waiting.py", "`optimizer.device`": "test_placing.py", "sizes": "test_semantics.py", "`assign` to a view": "test_semantics.py", "`TinyJit`": "test_jit.py",
-             "positions of tensors out of range": "test_semantics.py", "the gradient at a tie": "test_gradients.py", "positions of `cummax`, `cummin` for equal elements": "method_cases.py"}
+# Rows whose difference is none of one value: what waits, where memory is, what other tests show.
+ELSEWHERE = {"`realize()`": "test_waiting.py", "`optimizer.device`": "test_placing.py", "sizes": "test_semantics.py", "`TinyJit`": "test_jit.py",
+             "positions of tensors out of range": "test_semantics.py", "what was computed from a tensor before it is assigned": "test_views.py",
+             "`TinyJit`: a method of several objects": "test_jit.py", "attention of a query whose mask has no key": "test_nn.py"}
+
 
 RUNNER = """
 import json, os, pathlib, sys, tempfile

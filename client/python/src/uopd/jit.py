@@ -16,6 +16,11 @@ from .variable import Variable
 Result = TypeVar("Result")
 
 
+def _is_itself_alone(value: Any) -> bool:
+  equal: Any = getattr(type(value), "__eq__")
+  return equal is object.__eq__ and hasattr(value, "__weakref__")
+
+
 class _Arguments:
   """What a call gives: tensors and variables, which replays take; and everything else, which has to stay as it was."""
   __slots__ = ("paths", "tensors", "variables", "rest")
@@ -46,7 +51,7 @@ class _Arguments:
   def forget(self) -> None:
     """Keeps what the next calls are compared with: no tensors, and no object that is equal to itself alone."""
     self.tensors = []
-    self.rest = [(path, weakref.ref(v) if type(v).__eq__ is object.__eq__ and hasattr(v, "__weakref__") else v) for path, v in self.rest]
+    self.rest = [(path, weakref.ref(v) if _is_itself_alone(v) else v) for path, v in self.rest]
 
   def inner(self) -> list[tuple[str, Any]]:
     """Tensors that are attributes of objects among the arguments."""
