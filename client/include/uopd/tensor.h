@@ -50,7 +50,8 @@ class Operand {
   // NOLINTBEGIN(google-explicit-constructor)
   Operand(const Tensor& t, Site site = Site::current()) : tensor_(&t), site_(site) {}
   template <class T>
-  requires std::is_arithmetic_v<T> Operand(T v, Site site = Site::current())
+    requires std::is_arithmetic_v<T>
+  Operand(T v, Site site = Site::current())
       : number_(static_cast<double>(v)),
         integer_(IntegerOf(v)),
         is_integer_(std::is_integral_v<T>),

@@ -194,9 +194,8 @@ TEST_F(FunctionalTest, PoolGradients) {
   CheckGradient({Input({1, 2, 5, 4}, 3)}, [](const std::vector<Tensor>& t) {
     return fn::MaxPool(t[0], {3}, {.stride = {2}, .padding = {1}});
   });
-  CheckGradient({Input({1, 2, 4, 6}, 4)}, [](const std::vector<Tensor>& t) {
-    return fn::AvgPool(t[0], {2, 3});
-  });
+  CheckGradient({Input({1, 2, 4, 6}, 4)},
+                [](const std::vector<Tensor>& t) { return fn::AvgPool(t[0], {2, 3}); });
 }
 
 TEST_F(FunctionalTest, PoolsOfSpecialValues) {

@@ -56,12 +56,8 @@ std::vector<int64_t> Amounts(const LoweredKernel& kernel, OptKind kind) {
 // Both sums of a row have all threads of the block, and read vectors.
 TEST(GpuKernelsTest, SumsOfARowHaveAllThreads) {
   for (const auto& build : std::vector<std::function<Tensor(Client&)>>{
-           [](Client& c) {
-             return c.Empty({8192, 8192}).Softmax();
-           },
-           [](Client& c) {
-             return fn::LayerNorm(c.Empty({8192, 8192}), {}, {});
-           }}) {
+           [](Client& c) { return c.Empty({8192, 8192}).Softmax(); },
+           [](Client& c) { return fn::LayerNorm(c.Empty({8192, 8192}), {}, {}); }}) {
     const auto kernels = Kernels("sm_90", build);
     ASSERT_EQ(kernels.size(), 1u);
     const int64_t threads = kernels[0].launch.block[0].Evaluate({});

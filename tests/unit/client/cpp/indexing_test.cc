@@ -217,19 +217,13 @@ TEST_F(IndexingTest, PartsThatDoNotFit) {
     f(x);
     return StatusText(x.status());
   };
-  EXPECT_THAT(error([&](Tensor& x) {
-                x.AssignNarrow(0, 2, Ramp({2, 2}));
-              }),
+  EXPECT_THAT(error([&](Tensor& x) { x.AssignNarrow(0, 2, Ramp({2, 2})); }),
               HasSubstr("Narrow: SHRINK"));
-  EXPECT_THAT(error([&](Tensor& x) {
-                x.AssignNarrow(0, 0, Ramp({1, 3}));
-              }),
+  EXPECT_THAT(error([&](Tensor& x) { x.AssignNarrow(0, 0, Ramp({1, 3})); }),
               HasSubstr("AssignNarrow: a value of shape (1, 3)"));
   EXPECT_THAT(error([&](Tensor& x) { x.AssignNarrow(0, 0, Ramp({2})); }),
               HasSubstr("indexing_test.cc"));
-  EXPECT_THAT(error([&](Tensor& x) {
-                x.AssignNarrow(0, 0, In({1, 2}, {1, 2}, Dtype::I32));
-              }),
+  EXPECT_THAT(error([&](Tensor& x) { x.AssignNarrow(0, 0, In({1, 2}, {1, 2}, Dtype::I32)); }),
               HasSubstr("dtype"));
   EXPECT_THAT(error([&](Tensor& x) { x.AssignNarrow(0, 0, Tensor()); }), HasSubstr("empty"));
 }
@@ -261,9 +255,8 @@ TEST_F(IndexingTest, Repeats) {
   EXPECT_THAT(Out(Ramp({2}).Repeat({0})), IsEmpty());
   EXPECT_FALSE(Ramp({2, 2}).Repeat({2}).status().ok());
   EXPECT_FALSE(Ramp({2}).Repeat({-1}).status().ok());
-  CheckGradient({Input({2, 3})}, [](const std::vector<Tensor>& t) {
-    return t[0].Repeat({2, 1, 2});
-  });
+  CheckGradient({Input({2, 3})},
+                [](const std::vector<Tensor>& t) { return t[0].Repeat({2, 1, 2}); });
 }
 
 TEST_F(IndexingTest, Triangles) {

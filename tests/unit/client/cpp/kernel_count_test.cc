@@ -51,22 +51,14 @@ Tensor SideBySide(const Tensor& x) {
 
 const CountRow kCountRows[] = {
     {"a + b", 1, 0, [](Client& c) { return Tensors{c.Empty({64}) + c.Empty({64})}; }},
-    {"softmax", 1, 0,
-     [](Client& c) {
-       return Tensors{c.Empty({64, 128}).Softmax()};
-     }},
+    {"softmax", 1, 0, [](Client& c) { return Tensors{c.Empty({64, 128}).Softmax()}; }},
     {"layer norm", 1, 0,
      [](Client& c) {
        return Tensors{fn::LayerNorm(c.Empty({64, 128}), c.Empty({128}), c.Empty({128}))};
      }},
-    {"log softmax", 1, 0,
-     [](Client& c) {
-       return Tensors{c.Empty({64, 128}).LogSoftmax()};
-     }},
+    {"log softmax", 1, 0, [](Client& c) { return Tensors{c.Empty({64, 128}).LogSoftmax()}; }},
     {"rms norm", 1, 0,
-     [](Client& c) {
-       return Tensors{fn::RmsNorm(c.Empty({64, 128}), c.Empty({128}))};
-     }},
+     [](Client& c) { return Tensors{fn::RmsNorm(c.Empty({64, 128}), c.Empty({128}))}; }},
     {"attention", 1, 0,
      [](Client& c) {
        const Dims d = {2, 4, 16, 32};
@@ -106,9 +98,7 @@ const CountRow kCountRows[] = {
        return Tensors{a - a.Sum()};
      }},
     {"matmul, relu", 1, 0,
-     [](Client& c) {
-       return Tensors{c.Empty({64, 32}).MatMul(c.Empty({32, 48})).Relu()};
-     }},
+     [](Client& c) { return Tensors{c.Empty({64, 32}).MatMul(c.Empty({32, 48})).Relu()}; }},
     {"two chained matmuls", 2, 0,
      [](Client& c) {
        return Tensors{c.Empty({64, 32}).MatMul(c.Empty({32, 48})).MatMul(c.Empty({48, 64}))};
@@ -149,15 +139,10 @@ const CountRow kCountRows[] = {
        const auto [var, mean] = y.VarMean({0, 2, 3}, false, 0);
        return Tensors{fn::BatchNorm(y, mean, var, c.Empty({16}), c.Empty({16})).Relu()};
      }},
-    {"sum of 1024 x 1024", 2, 0,
-     [](Client& c) {
-       return Tensors{c.Empty({1024, 1024}).Sum()};
-     }},
+    {"sum of 1024 x 1024", 2, 0, [](Client& c) { return Tensors{c.Empty({1024, 1024}).Sum()}; }},
     {"arange, used", 1, 0, [](Client& c) { return Tensors{c.Empty({64}) + c.Arange(0, 64)}; }},
     {"gather", 1, 0,
-     [](Client& c) {
-       return Tensors{c.Empty({64, 32}).Gather(0, c.Empty({16, 32}, Dtype::I32))};
-     }},
+     [](Client& c) { return Tensors{c.Empty({64, 32}).Gather(0, c.Empty({16, 32}, Dtype::I32))}; }},
     {"cumsum of 1000", 1, 0, [](Client& c) { return Tensors{c.Empty({1000}).CumSum()}; }},
     {"concat", 1, 0,
      [](Client& c) {
@@ -165,10 +150,7 @@ const CountRow kCountRows[] = {
        return Tensors{Concat(parts)};
      }},
     {"rand", 4, 0, [](Client& c) { return Tensors{c.Rand({64})}; }},
-    {"argmax", 2, 0,
-     [](Client& c) {
-       return Tensors{c.Empty({64, 128}).Argmax()};
-     }},
+    {"argmax", 2, 0, [](Client& c) { return Tensors{c.Empty({64, 128}).Argmax()}; }},
     {"sort of 64", 4, 0,
      [](Client& c) {
        const auto [values, index] = c.Empty({64}).Sort();
@@ -180,9 +162,7 @@ const CountRow kCountRows[] = {
        return Tensors{var, mean};
      }},
     {"cross entropy", 3, 0,
-     [](Client& c) {
-       return Tensors{c.Empty({64, 10}).CrossEntropy(c.Empty({64}, Dtype::I32))};
-     }},
+     [](Client& c) { return Tensors{c.Empty({64, 10}).CrossEntropy(c.Empty({64}, Dtype::I32))}; }},
     {"perceptron, step of SGD", 16, 0, [](Client& c) { return Mlp(c, false); }},
     {"perceptron, step of Adam", 30, 0, [](Client& c) { return Mlp(c, true); }},
     {"ResNet-50", 51, 0,

@@ -4,6 +4,7 @@
 
 #include "tests/unit/client/cpp/ops/op_cases.h"
 #include "uopd/einsum.h"
+#include "uopd/functional.h"
 #include "uopd/linalg.h"
 
 namespace uopd::client::linalg_cases {
