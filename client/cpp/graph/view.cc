@@ -91,12 +91,14 @@ UOp Written(ir::UOpContext& ctx, UOp whole, std::span<const UOp> steps, UOp valu
   return ir::After(ctx, whole, {ir::Store(ctx, PartOf(ctx, whole, steps), value)});
 }
 
-void MoveTo(View& view, const ir::UOpContext& from, ir::UOpContext& to,
+void MoveTo(View& view, ir::UOpContext& from, ir::UOpContext& to,
             absl::flat_hash_map<uint32_t, UOp>& map) {
   if (!view.step) return;
   const UOp u = view.step;
-  // A constant of the step's dtype stands for what it was applied to.
-  ir::SymbolicDims srcs = {to.Const(u.dtype(), 0)};
+  // Zeros stand for what it was applied to.
+  ir::SymbolicDims dims, srcs;
+  for (UOp d : *from.ShapeOf(u.src(0))) dims.push_back(ir::CopyTo(from, d, to, map));
+  srcs.push_back(ir::Expand(to, to.Const(u.dtype(), 0), ir::ShapeArg(to, ir::Shape(dims))));
   for (UOp s : u.srcs().subspan(1)) srcs.push_back(ir::CopyTo(from, s, to, map));
   view.step = to.Make(u.op(), u.dtype(), srcs, ir::CopyArg(to, u));
 }

@@ -38,7 +38,7 @@ ir::UOp Updated(ir::UOpContext& ctx, ir::UOp whole, std::span<const ir::UOp> ste
 ir::UOp StoredBelow(ir::UOp after);
 
 // Copies the steps to another context, without the values that they were applied to.
-void MoveTo(View& view, const ir::UOpContext& from, ir::UOpContext& to,
+void MoveTo(View& view, ir::UOpContext& from, ir::UOpContext& to,
             absl::flat_hash_map<uint32_t, ir::UOp>& map);
 
 }  // namespace uopd::client
