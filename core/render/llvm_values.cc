@@ -120,7 +120,7 @@ void LlvmValues::Exponential(UOp u) {
                     suffix = LlvmMangled(Dtype::F32, n);
   const auto constant = [&](double v) { return LlvmText::Constant(ctx_.Float(Dtype::F32, v), n); };
   const auto define = [&](auto&&... parts) {
-    const std::string name = text_.Temporary();
+    std::string name = text_.Temporary();
     text_.Put(name, " = ", parts...);
     return name;
   };

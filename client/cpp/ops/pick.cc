@@ -51,9 +51,9 @@ Tensor Picked(const Tensor& hit, const Tensor& back, const Tensor& x, Site site)
         .Sum({0}, false, site)
         .Cast(from.dtype(), site);
   };
-  const Tensor value = AsBits(x, site, [&](const Tensor& bits) { return sum(hit, bits); });
+  Tensor value = AsBits(x, site, [&](const Tensor& bits) { return sum(hit, bits); });
   if (!ir::IsFloat(x.dtype()) || !value.status().ok()) return value;
-  const Tensor way = sum(back, x);
+  Tensor way = sum(back, x);
   if (!way.status().ok()) return way;
   return Made(value, Ctx(value).Make(ir::Op::DETACH, value.dtype(), {Value(value), Value(way)}),
               "Picked", site);
