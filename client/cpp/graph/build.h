@@ -67,7 +67,7 @@ Tensor BinaryOp(Operand a, Operand b, ir::Op op, std::string_view what, int64_t 
 // INVALID_ARGUMENT if v is no value of an integer dtype: infinity, NaN or out of range. A fraction
 // is cut off and is no error.
 absl::Status CheckNumber(Dtype dtype, double v);
-// The same for an operand that is a number; integers are compared exactly.
+// As above, for an operand that is a number. Integers are compared exactly.
 absl::Status CheckNumber(Dtype dtype, const Operand& number);
 // A number as a scalar tensor of this dtype; integers exactly.
 Tensor NumberLike(const Tensor& t, Dtype dtype, const Operand& number);

@@ -81,6 +81,7 @@ std::shared_ptr<TensorState> GraphState::NewAlias(const std::shared_ptr<TensorSt
                                                   bool view) {
   auto out = std::make_shared<TensorState>(shared_from_this());
   out->uop = t->uop;
+  out->since = t->since;  // its value is as old
   out->dims = t->dims;
   out->symbolic = t->symbolic;
   out->dtype = t->dtype;

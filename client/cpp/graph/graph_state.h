@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/node_hash_map.h"
 #include "client/cpp/graph/buffer_table.h"
 #include "client/cpp/graph/history.h"
 #include "client/cpp/graph/normalize.h"
@@ -229,7 +230,7 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   void PlanHistories(Plan& plan);
   // The buffers below a value. With `gradients`, only those that gradients flow to.
   const std::vector<uint64_t>& ReadsOf(ir::UOp value, bool gradients = false);
-  // What was computed from the values of the pending tensors reads them from their buffers from now on.
+  // Live tensors and histories whose graphs contain the value of a pending tensor read that value from its buffer from now on.
   void UseStored(std::span<const Pending> pending);
   // Normalize, from memory if the outputs are those of an earlier request.
   absl::StatusOr<NormalForm> Normalized(std::span<const Output> outputs);
@@ -310,7 +311,7 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   // By the ids of the values and targets of a request.
   absl::flat_hash_map<std::vector<uint32_t>, NormalForm> forms_;
   Histories histories_;
-  absl::flat_hash_map<uint32_t, std::vector<uint64_t>> reads_[2];  // ReadsOf, by id of a value
+  absl::node_hash_map<uint32_t, std::vector<uint64_t>> reads_[2];  // ReadsOf, by id of a value
 };
 
 }  // namespace uopd::client

@@ -5,7 +5,7 @@
 // A realised tensor's uop is its stored value (a BUFFER, or a MULTI of BUFFERs). The history of a stored value is
 // the graph that it was computed by, which reads other stored values, and so on. A gradient is computed on
 // the graph in which stored values are replaced by their histories (Expand); in the result, what is stored
-// is read again instead of being computed (Collapse).
+// is read again instead of being computed (Expansion::back).
 //
 // A history ends
 //   when nothing can ask for it: no buffer that it reads, by itself or through other histories, is one that a
@@ -19,7 +19,6 @@
 // Invariant: the buffers that a history reads exist.
 #pragma once
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -44,7 +43,7 @@ class Histories {
   // Whether the buffer was computed from others, as far as that can matter.
   bool Has(uint64_t number) const { return entries_.contains(number) || ended_.contains(number); }
   bool empty() const { return entries_.empty() && ended_.empty(); }
-  // What is older has smaller numbers.
+  // A moment. An earlier one has smaller numbers.
   struct Moment {
     uint64_t since = 0;    // TensorState::since
     uint64_t handle = 0;   // of buffers; a handle is never given twice
@@ -65,7 +64,7 @@ class Histories {
   // Whether somebody could ask for the gradient of what is computed from the buffers `reads` by one of the floats `live`.
   bool MayBeAsked(std::span<const uint64_t> reads, const NumberSet& live,
                   const BufferTable& buffers) const;
-  // Ends the histories of buffers in `live` that nobody can ask for, and cuts those that keep too much memory.
+  // Ends the histories of buffers in `live` that nobody can ask for, and the oldest ones if histories keep too much memory.
   // Adds to `kept` the buffers that the others read. `asked`: by which they may be asked for, beside `live`. `reads`: those of
   // histories that are going to be added.
   void Keep(const NumberSet& live, const NumberSet& asked, std::span<const uint64_t> reads,

@@ -177,10 +177,12 @@ absl::StatusOr<GraphState::Plan> GraphState::MakePlan(
     }
     UOPD_TRY(Verified(t->uop));
     add(t);
-    // What was assigned to the tensor, or to another view of the same one, is in these.
+    // An assignment to this tensor, or to another view of the same tensor, waits in the tensors that it is a view of.
     for (const View* view = t->view.get(); view != nullptr; view = view->above.get()) {
       const std::shared_ptr<TensorState> whole = view->of.lock();
-      if (whole != nullptr && whole->error.ok() && whole->replaces && !whole->symbolic) add(whole);
+      if (whole != nullptr && whole->error.ok() && whole->replaces && !whole->symbolic &&
+          !IsOfOthers(*whole))
+        add(whole);
     }
   }
   if (plan.pending.empty()) return plan;
@@ -217,9 +219,10 @@ absl::StatusOr<GraphState::Plan> GraphState::MakePlan(
 const std::vector<uint64_t>& GraphState::ReadsOf(UOp value, bool gradients) {
   auto& known = reads_[gradients ? 1 : 0];
   if (const auto it = known.find(value.id()); it != known.end()) return it->second;
-  constexpr ir::OpSet kNone = {Op::DETACH, Op::BITCAST, Op::TRUNC};
+  constexpr ir::OpSet kNone = {Op::BITCAST, Op::TRUNC};
   const auto enter = [&](UOp u) {
-    return !gradients || u.Is(Op::STORE) || (ir::IsFloat(u.dtype()) && !u.Is(kNone));
+    return !gradients || u.Is(Op::STORE) ||
+           (ir::IsFloat(u.dtype()) && !u.Is(kNone) && !(u.Is(Op::DETACH) && u.n_src() == 1));
   };
   std::vector<uint64_t> out;
   for (UOp u : ir::Toposort(*ctx_, std::span(&value, 1), enter)) {

@@ -64,7 +64,7 @@ bool CanBeStored(UOp whole, std::span<const UOp> steps) {
 
 }  // namespace
 
-bool MakesView(UOp u) { return u.Is(kViews) || u.Is(Op::DETACH); }
+bool MakesView(UOp u) { return u.Is(kViews) || (u.Is(Op::DETACH) && u.n_src() == 1); }
 
 UOp StoredBelow(UOp after) {
   while (after.Is(Op::AFTER)) after = after.src(0);

@@ -143,7 +143,10 @@ void Recording::Add(const Call& call, std::span<const uint64_t> numbers, ir::UOp
     slot.made = a.made;
     slot.counters = graph_->buffers_.at(numbers[i]).counters;
     if (slot.written && slot.input < 0) written_.Insert(slot.number);
-    writes_inputs_ |= slot.written && slot.input >= 0;
+    if (slot.written && slot.input >= 0) {
+      writes_inputs_ = true;
+      written_inputs_.Insert(static_cast<uint64_t>(slot.input));
+    }
     // Data that the calls overwrite must come again; other data stay on the daemon.
     slot.resend = a.data != nullptr && slot.input < 0 && (slot.written || slot.counters != 0);
     if (!slot.resend) a.data = nullptr;
@@ -187,7 +190,8 @@ absl::Status Recording::End(std::span<const Tensor> outputs) {
   // State that the function assigned and does not return.
   for (const Known& known : known_) {
     const auto t = known.state.lock();
-    if (t != nullptr && t->error.ok() && t->replaces) states.push_back(t);
+    if (t != nullptr && t->error.ok() && t->replaces && !graph_->IsOfOthers(*t))
+      states.push_back(t);
   }
   UOPD_TRY(graph_->Submit(states));
   Leave();
@@ -354,7 +358,13 @@ absl::StatusOr<std::vector<Tensor>> Recording::Replay(std::span<const Tensor> in
     if (!seen.insert(number).second && graph_->buffers_.at(number).must_send())
       UOPD_TRY(graph_->UploadBuffer(number));
   }
-  for (const Tensor& t : own) t.state()->since = ++graph_->now_;  // it may be written
+  uint64_t position = 0;
+  for (const Tensor& t : own) {
+    bool written = false;
+    for (size_t k = NumbersOf(t.state()->uop).size(); k > 0; --k)
+      written |= written_inputs_.Contains(position++);
+    if (written) t.state()->since = ++graph_->now_;
+  }
   Positions positions;
   bool first = true;
   for (const Recorded& recorded : calls_) {

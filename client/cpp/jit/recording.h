@@ -99,7 +99,8 @@ class Recording {
   std::vector<Tensor> outputs_, held_;
   NumberSet written_;  // buffers that replays write, without those of inputs
   bool writes_inputs_ = false;
-  std::string two_values_;  // a variable that is bound to several values in one call
+  NumberSet written_inputs_;  // positions among the buffers of all inputs
+  std::string two_values_;    // a variable that is bound to several values in one call
 };
 
 }  // namespace uopd::client

@@ -303,7 +303,7 @@ absl::Status AssignIndex(Tensor& x, std::span<const IndexItem> items, Operand va
   const Plan p = PlanOf("AssignIndex", x, items, site);
   if (p.error) return p.error->status();
   if (!p.axes.empty()) return x.TryAssign({IndexPut(x, items, value), site});
-  // What is assigned to a view is assigned to this tensor.
+  // An assignment to the part, which is a view, also changes x.
   Tensor part = PartOf(x, p, site);
   UOPD_TRY(part.status());
   const Tensor v = ValueFor(x, value, p.part);

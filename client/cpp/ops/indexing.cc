@@ -100,7 +100,7 @@ void Tensor::AssignNarrow(int64_t axis, Size begin, const Tensor& value, Site si
                      Text(dims())));
   }
   if (value.size() == 0) return;
-  // What is assigned to a view is assigned to this tensor.
+  // An assignment to the part, which is a view, also changes this tensor.
   Tensor written = part;
   written.Assign({value, site});
   if (!written.status().ok()) Assign({written, site});

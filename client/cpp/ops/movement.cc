@@ -198,7 +198,7 @@ Tensor Tensor::Slice(std::vector<Range> ranges, Site site) const {
     first = split;
     first[i + 1] = 1;
     joined[i] = groups;
-    // What is padded is left out below, so the result is a view nevertheless.
+    // Shrink leaves the padding out again, so the result is a view although Pad makes none.
     Tensor padded = out.Pad(none, after, 0, site);
     if (padded.status().ok() && padded.state()->uop != out.state()->uop) {
       padded.state()->view =

@@ -186,7 +186,7 @@ class Tensor {
   // Squeeze, Unsqueeze, Narrow, Split, Chunk, Detach, Index without tensors, and views of views) also changes these elements of
   // what it is a view of, in place under the same condition.
   void Assign(Operand value);
-  // The same; an error leaves the tensor as it was.
+  // As Assign, but an error is returned, and the tensor stays as it was.
   absl::Status TryAssign(Operand value);
   // Another tensor with the value that this one has now.
   Tensor Snapshot() const;

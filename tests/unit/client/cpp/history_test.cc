@@ -210,6 +210,20 @@ TEST_F(HistoryTest, ATensorThatWasReplicatedOrShardedAndRead) {
   EXPECT_THAT(Out((*gradients)[0].To("CPU:0")), ElementsAre(8, 16, 24, 32));
 }
 
+TEST_F(HistoryTest, AGradientThatIsLostIsAnErrorForAliasesAndForSortedValues) {
+  const Tensor w = Leaf({2, 1}), x = Leaf({1, 1}), y = w * x;
+  EXPECT_THAT(Out(y), ElementsAre(2, 1));
+  Tensor target = x;
+  target.Assign(x * 2.0);
+  EXPECT_THAT(Out(x), ElementsAre(2, 2));
+  const Tensor alias = w.Snapshot();  // of a value that y was computed from
+  EXPECT_FALSE(Gradient(y.Sum(), std::vector{alias}).ok());
+  Tensor state = Leaf({0, 0});
+  state.Assign(state + w.Sort().first);
+  EXPECT_THAT(Out(state), ElementsAre(1, 2));
+  EXPECT_FALSE(Gradient(state.Sum(), std::vector{w}).ok());
+}
+
 TEST_F(HistoryTest, MovesToAnotherContext) {
   const Tensor w = Leaf({2, 1}), loss = (w * w * w).Sum();
   EXPECT_TRUE(loss.Item<float>().ok());
