@@ -97,13 +97,17 @@ std::shared_ptr<TensorState> GraphState::NewAlias(const std::shared_ptr<TensorSt
 }
 
 absl::Status GraphState::Assign(TensorState& t, UOp value) {
-  std::vector<std::pair<TensorState*, UOp>> changes = {{&t, value}};
+  // A view may be older than the assignments to what it is a view of: then its own value is news there.
+  const bool own = t.uop == value;
+  std::vector<std::pair<TensorState*, UOp>> changes;
+  if (!own) changes.emplace_back(&t, value);
   std::vector<std::shared_ptr<TensorState>> held;
   std::vector<UOp> steps;
   for (const View* view = t.view.get(); view != nullptr; view = view->above.get()) {
     if (view->step && !view->step.Is(Op::DETACH)) steps.push_back(view->step);
     const std::shared_ptr<TensorState> whole = view->of.lock();
     if (whole == nullptr || !whole->error.ok()) continue;
+    if (own && PartOf(*ctx_, whole->uop, steps) == value) continue;
     held.push_back(whole);
     changes.emplace_back(whole.get(), Written(*ctx_, whole->uop, steps, value));
   }

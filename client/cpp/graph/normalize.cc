@@ -33,7 +33,7 @@ class Normalizer {
       if (UpdatesPart(o)) {
         for (UOp u = o.value; u.Is(Op::AFTER); u = u.src(0)) {
           in_place_.insert(u.id());
-          in_place_.insert(u.src(1).id());
+          states_.emplace(u.src(1).id(), u);
         }
       } else if (o.replaces && !leaf)
         replaced.try_emplace(o.value.id(), o.target);
@@ -41,6 +41,7 @@ class Normalizer {
     absl::flat_hash_map<uint32_t, UOp> stores;  // id of a replaced value -> its STORE
     for (UOp u : ir::ToposortValues(ctx_, roots)) {
       UOPD_ASSIGN(UOp v, Rewritten(u));
+      if (in_place_.contains(u.id())) places_.emplace(u.id(), v);
       if (auto it = replaced.find(u.id()); it != replaced.end()) {
         UOPD_ASSIGN(const UOp target, Target(it->second));
         const UOp store = ir::Store(ctx_, target, v);
@@ -75,18 +76,38 @@ class Normalizer {
     return o.replaces && o.value.Is(Op::AFTER) && StoredBelow(o.value) == o.target;
   }
 
+  std::vector<UOp> Steps(UOp after) {
+    return StepsOf(ctx_, after, [&](UOp u) { return map_.at(u.id()); });
+  }
+
   // The buffer with a part replaced, as a new value; nothing is stored.
   UOp Replaced(UOp after) {
-    std::vector<UOp> steps;
-    for (UOp u = after.src(1).src(0); u != after.src(0); u = u.src(0))
-      steps.push_back(map_.at(u.id()));
-    return Updated(ctx_, map_.at(after.src(0).id()), steps, map_.at(after.src(1).src(1).id()));
+    return Updated(ctx_, map_.at(after.src(0).id()), Steps(after),
+                   map_.at(after.src(1).src(1).id()));
+  }
+
+  // The STORE of an AFTER that happens in place. Where it writes is part of the buffer, not of what else has the buffer's value.
+  UOp StoredInPlace(UOp after) {
+    const UOp whole = after.src(0);
+    const auto place = places_.find(whole.id());
+    return ir::Store(
+        ctx_,
+        PartOf(ctx_, place != places_.end() ? place->second : map_.at(whole.id()), Steps(after)),
+        map_.at(after.src(1).src(1).id()));
   }
 
   absl::StatusOr<UOp> Rewritten(UOp u) {
     if (u.Is(Op::BUFFER)) return Slot(u);
-    if (u.Is(Op::AFTER) && !in_place_.contains(u.id())) return Replaced(u);
-    if (u.Is(Op::STORE) && !in_place_.contains(u.id())) return u;  // of such an AFTER
+    if (u.Is(Op::AFTER)) {
+      if (!in_place_.contains(u.id())) return Replaced(u);
+      const auto place = places_.find(u.src(0).id());
+      return ir::After(ctx_, place != places_.end() ? place->second : map_.at(u.src(0).id()),
+                       {map_.at(u.src(1).id())});
+    }
+    if (u.Is(Op::STORE)) {  // of an AFTER
+      const auto after = states_.find(u.id());
+      return after == states_.end() ? u : StoredInPlace(after->second);
+    }
     srcs_.clear();
     for (UOp s : u.srcs().first(ir::ValueSourceCount(u))) srcs_.push_back(map_.at(s.id()));
     if (u.Is(Op::BIND) && srcs_.size() == 2) {
@@ -134,7 +155,9 @@ class Normalizer {
   ir::UOpContext& ctx_;
   NormalForm form_;
   absl::flat_hash_map<uint32_t, UOp> map_;
-  absl::flat_hash_set<uint32_t> in_place_;  // AFTERs that stay stores into their buffer, and STOREs
+  absl::flat_hash_set<uint32_t> in_place_;     // AFTERs that stay stores into their buffer
+  absl::flat_hash_map<uint32_t, UOp> states_;  // id of the STORE of such a one -> the AFTER
+  absl::flat_hash_map<uint32_t, UOp> places_;  // id of such a one -> the buffer in that state
   absl::flat_hash_map<uint32_t, UOp> slots_;
   std::map<std::string, int64_t> values_;
   absl::InlinedVector<UOp, 8> srcs_;

@@ -10,9 +10,12 @@
 #pragma once
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "core/ir/context.h"
+#include "core/ir/graph.h"
+#include "core/ir/shape.h"
 
 namespace uopd::client {
 
@@ -34,6 +37,23 @@ bool MakesView(ir::UOp u);
 // AFTER with a STORE if the whole is stored and the part can be written in place, else as Updated. Updated: a new value.
 ir::UOp Written(ir::UOpContext& ctx, ir::UOp whole, std::span<const ir::UOp> steps, ir::UOp value);
 ir::UOp Updated(ir::UOpContext& ctx, ir::UOp whole, std::span<const ir::UOp> steps, ir::UOp value);
+// The part of `whole` that the steps lead to.
+ir::UOp PartOf(ir::UOpContext& ctx, ir::UOp whole, std::span<const ir::UOp> steps);
+// The steps of an AFTER's STORE, from the part to the whole. `other`: what their sources but the first become.
+template <typename F>
+std::vector<ir::UOp> StepsOf(ir::UOpContext& ctx, ir::UOp after, F other) {
+  std::vector<ir::UOp> out;
+  for (ir::UOp u = after.src(1).src(0); u != after.src(0); u = u.src(0)) {
+    ir::SymbolicDims srcs = {u.src(0)};
+    for (ir::UOp s : u.srcs().subspan(1)) srcs.push_back(other(s));
+    out.push_back(ctx.WithSources(u, srcs));
+  }
+  return out;
+}
+// Replaces nodes as ir::Substitute does. Where a STORE of an AFTER writes is a place and no value: it stays the same part of what
+// the AFTER is a state of, even if that part is replaced where it is a value. An AFTER of what is not stored any more becomes a new
+// value.
+ir::UOp ReplaceValues(ir::UOpContext& ctx, ir::UOp root, const ir::Substitution& map);
 // The stored value that an AFTER is a state of.
 ir::UOp StoredBelow(ir::UOp after);
 

@@ -140,7 +140,6 @@ absl::Status Tensor::TryAssign(Operand value) {
                                                   Text(t.dims), " of one client cannot take ",
                                                   ir::Name(v.dtype()), " ", Text(v.dims()))));
   }
-  if (t.uop == Value(v)) return absl::OkStatus();
   const absl::Status status = t.graph->Assign(t, Value(v));
   return status.ok() ? status : Located("Assign", value.site(), status);
 }
@@ -218,7 +217,8 @@ absl::StatusOr<std::vector<Tensor>> LeavesOf(const Tensor& loss) {
   }
   if (!graph.histories().empty()) values = graph.histories().Expand(graph.ctx(), values).roots;
   std::vector<bool> below(graph.ctx().size());
-  for (UOp u : ir::Toposort(graph.ctx(), values[0])) below[u.id()] = true;
+  for (UOp u : ir::Toposort(graph.ctx(), std::span(values).first(1), CarriesGradient))
+    below[u.id()] = true;
   std::vector<Tensor> asked, all;
   std::vector<const TensorState*> wanted, any;
   bool reached = false;
@@ -305,7 +305,7 @@ absl::StatusOr<std::vector<Tensor>> Gradient(const Tensor& loss, std::span<const
   if (!gradients.ok()) return Located("Gradient", site, gradients.status());
   std::vector<Tensor> out;
   for (size_t i = 0; i < targets.size(); ++i) {
-    const UOp gradient = ir::Substitute(ctx, (*gradients)[i], back);
+    const UOp gradient = ReplaceValues(ctx, (*gradients)[i], back);
     out.push_back(Made(targets[i], gradient, "Gradient", site));
     UOPD_TRY(out.back().status());
   }
