@@ -69,6 +69,26 @@ def test_misuse_is_an_error():
   with pytest.raises(TypeError, match="returns tensors"): number(Tensor([1.0]))
 
 
+def test_what_it_refuses_is_a_jit_error():
+  from uopd.engine.jit import JitError
+  assert issubclass(JitError, (ValueError, RuntimeError, uopd.Error))
+  inner = TinyJit(lambda x: (x + 1).realize())
+  outer = TinyJit(lambda x: (inner(x) * 3).realize())
+  assert outer(Tensor([1])).item() == 6
+  with pytest.raises(RuntimeError, match="TinyJit inside another TinyJit is not supported"): outer(Tensor([2]))
+  add = TinyJit(lambda a, b: (a + b).realize())
+  for _ in range(2): add(Tensor([1]), Tensor([2]))
+  def late(x):
+    late.n += 1
+    return (x + 1).realize() if late.n < 2 else 3
+  late.n = 0
+  wrong = [lambda: add(Tensor([1, 2]), Tensor([2])), lambda: add(a=Tensor([1]), b=Tensor([2])), lambda: add(Tensor([1]), 2), lambda: add(Tensor([1])),
+           lambda: [j(Tensor([1])) for j in [TinyJit(lambda x: x + x.sum().item())] for _ in range(2)],
+           lambda: [j(Tensor([1])) for j in [TinyJit(late)] for _ in range(2)], lambda: [j() for j in [TinyJit(lambda: None)] for _ in range(2)]]
+  for f in wrong:
+    with pytest.raises(JitError): f()
+
+
 def test_arguments_that_replays_do_not_see_are_errors():
   scale = TinyJit(lambda x, n: (x * n).realize())
   assert [scale(Tensor([3]), 2).item() for _ in range(4)] == [6] * 4

@@ -75,7 +75,10 @@ absl::StatusOr<std::unique_ptr<Recording>> Recording::Begin(const Client& client
                                                             std::span<const Tensor> inputs) {
   std::unique_ptr<Recording> out(new Recording(client.graph_));
   GraphState& graph = *out->graph_;
-  if (graph.Recorder() != nullptr) return Misused("another function is being recorded");
+  if (graph.Recorder() != nullptr)
+    return Misused(
+        "having TinyJit inside another TinyJit is not supported: another function is being "
+        "recorded");
   std::vector<std::shared_ptr<TensorState>> assigned;
   for (TensorState* t = graph.oldest(); t != nullptr; t = t->newer) {
     if (t->uop && t->replaces && !graph.IsOfOthers(*t)) assigned.push_back(t->shared_from_this());
