@@ -20,6 +20,8 @@ REFUSED = {
   "graph of the loss is gone": "a gradient by what was computed from a tensor that was assigned since",
   "got other memory": "a replay would write memory that another tensor has",
   "two inputs are the same tensor": "a recording with one tensor twice",
+  "made outside of the function and not realised": "a recorded function that assigns to a tensor without memory",
+  "made outside of it and not realised": "a recorded function that computes with a tensor without memory, of which something was assigned since",
   "computes nothing": "a function that computes nothing",
 }
 

@@ -296,16 +296,22 @@ def _cat(ts, dim):
 
 
 class ModelJit:
-  """TinyJit: from the third call on the results are the tensors of the second one, with the contents of this call."""
+  """TinyJit: from the second call on nothing has a graph behind it, and from the third on the results are the tensors of the second one, with
+  the contents of this call."""
   def __init__(self, f): self.f, self.calls, self.results = f, 0, None
 
   def __call__(self, *args):
+    before = Node.count
     out, self.calls = self.f(*args), self.calls + 1
-    if self.calls == 2: self.results, self.own = out, [next((i for i, a in enumerate(args) if a is t), None) for t in out]
-    if self.calls <= 2: return out
+    if self.calls == 1: return out
+    for t in list(Model.live):
+      if t.node.number > before: t.node, t.was_assigned = Node(t.a), True
+    if self.calls == 2:
+      self.results, self.own = out, [next((i for i, a in enumerate(args) if a is t), None) for t in out]
+      return out
     given = []
     for then, now, own in zip(self.results, out, self.own):
       if own is not None: then = args[own]
-      elif then is not now: then.node, then.was_assigned = Node(now.a, name=None), True
+      elif then is not now: then.node, then.was_assigned = Node(now.a), True
       given.append(then)
     return tuple(given)

@@ -82,7 +82,8 @@ UOp ReplaceValues(ir::UOpContext& ctx, UOp root, const ir::Substitution& map) {
     } else if (u.Is(Op::AFTER)) {
       const UOp whole = now(u.src(0)), value = now(u.src(1).src(1));
       if (whole != u.src(0) || value != u.src(1).src(1)) {
-        const std::vector<UOp> steps = StepsOf(ctx, u, now);
+        // What a step is made with besides: positions and sizes, which are no values of tensors.
+        const std::vector<UOp> steps = StepsOf(ctx, u, [](UOp s) { return s; });
         out = IsStored(StoredBelow(whole))
                   ? ir::After(ctx, whole, {ir::Store(ctx, PartOf(ctx, whole, steps), value)})
                   : Updated(ctx, whole, steps, value);

@@ -236,12 +236,29 @@ absl::Status Recording::CheckState(const char* when, const NumberSet* maybe_used
   return absl::OkStatus();
 }
 
+void Recording::CopyIfStored(TensorState& output) const {
+  if (!IsStored(output.uop) || output.replaces) return;
+  const uint64_t number = NumbersOf(output.uop)[0];
+  for (const Recorded& recorded : calls_) {
+    for (const Slot& slot : recorded.slots) {
+      if (slot.number == number && slot.written && slot.input < 0) return;
+    }
+  }
+  for (const Known& known : known_) {
+    if (known.state.lock().get() == &output) return;
+  }
+  output.uop = graph_->Distinct(output.uop);
+  output.answer = {};
+  output.places.clear();
+}
+
 absl::Status Recording::End(std::span<const Tensor> outputs) {
   std::vector<std::shared_ptr<TensorState>> states;
   for (const Tensor& t : outputs) {
     UOPD_TRY(t.status());
     if (t.state()->graph != graph_) return Misused("an output belongs to another client");
     states.push_back(t.state());
+    CopyIfStored(*t.state());
   }
   // State that the function assigned and does not return.
   for (const Known& known : known_) {
