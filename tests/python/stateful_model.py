@@ -27,14 +27,16 @@ def exact(a):
 class Node:
   """One value of a graph, and how gradients go to what it was computed from: pairs of a node and a function of the gradient."""
   count = 0
-  names: dict = {}  # what equal nodes were computed by -> how many there are
+  known: dict = {}  # what a node was computed by -> its number
 
   def __init__(self, value, sources=(), name=None, copies=()):
     self.value, self.sources, self.copies = exact(np.asarray(value)), sources, copies
     Node.count += 1
     self.number = Node.count
-    self.name = ("leaf", self.number) if name is None else (name, *(s.name for s, _ in sources))
-    Node.names[self.name] = Node.names.get(self.name, 0) + 1
+    # Equal graphs have equal numbers here, copies that of what they copy.
+    key = ("leaf", self.number) if name is None else (name, *(s.same for s, _ in sources))
+    self.constant = name is not None and all(s.constant for s, _ in sources)
+    self.same = copies[0].same if copies else Node.known.setdefault(key, self.number)
 
 
 def gradients(loss, seed):
@@ -81,11 +83,11 @@ class Model:
 
   # Creation.
   @staticmethod
-  def zeros(*shape): return Model(np.zeros(shape))
+  def zeros(*shape): return Model.full(shape, 0.0)
   @staticmethod
-  def full(shape, v): return Model(np.full(shape, v))
+  def full(shape, v): return Model(None, node=Node(np.full(shape, float(v) if isinstance(v, float) else v), name=("const", shape, v)))
   @staticmethod
-  def arange(n): return Model(np.arange(n))
+  def arange(n): return Model(None, node=Node(np.arange(n), name=("arange", n)))
   @staticmethod
   def cat(*ts, dim=0): return _cat(ts, dim)
   @staticmethod
@@ -104,7 +106,7 @@ class Model:
     da, db = back(av, bv) if back else (None, None)
     sources = [(n, lambda g, d=d, n=n: fit(g * d, n.value.shape)) for n, d in ((a, da), (b, db)) if d is not None]
     value = f(av, bv)
-    return Model(None, node=Node(value, sources if back else [(n, None) for n in ()], name if back else (name, a.name, b.name)))
+    return Model(None, node=Node(value, sources if back else [(n, None) for n in ()], name if back else (name, a.same, b.same)))
   def __add__(self, x): return self._with(x, np.add, lambda a, b: (1.0, 1.0), "+")
   def __sub__(self, x): return self._with(x, np.subtract, lambda a, b: (1.0, -1.0), "-")
   def __mul__(self, x): return self._with(x, np.multiply, lambda a, b: (b, a), "*")
@@ -117,7 +119,7 @@ class Model:
   __hash__ = object.__hash__
   def where(self, x, y):
     c = self.a
-    return x._with(y, lambda a, b: np.where(c, a, b), lambda a, b: (c + 0.0, ~c + 0.0), ("where", self.node.name))
+    return x._with(y, lambda a, b: np.where(c, a, b), lambda a, b: (c + 0.0, ~c + 0.0), ("where", self.node.same))
   def relu(self): return self._value(lambda a: np.maximum(a, 0), lambda g, a=self.a: g * (a > 0), "relu")
   def abs(self): return self._value(np.abs, lambda g, a=self.a: g * np.sign(a), "abs")
   def __neg__(self): return self._value(np.negative, np.negative, "neg")
@@ -127,7 +129,7 @@ class Model:
   def cast(self, kind):
     if kind == self.kind: return self._alias()
     return self._value(lambda a: a.astype(KINDS[kind]), (lambda g: g) if self.kind == "float32" and kind == "float32" else None, ("cast", kind)) \
-      if KINDS[kind] is np.float64 and self.kind == "float32" else Model(None, node=Node(self.a.astype(KINDS[kind]), name=("cast", kind, self.node.name)))
+      if KINDS[kind] is np.float64 and self.kind == "float32" else Model(None, node=Node(self.a.astype(KINDS[kind]), name=("cast", kind, self.node.same)))
   def float(self): return self.cast("float32")
   def int(self): return self.cast("int32")
   def sum(self, axis=None, keepdim=False):
@@ -172,29 +174,29 @@ class Model:
 
   # Views.
   def _alias(self): return Model(None, node=self.node)  # another tensor of the same value
-  def _view(self, f, name, detach=False):
+  def _view(self, f, detach=False):
     at = f(np.arange(self.a.size).reshape(self.shape))
-    if detach: node = Node(self.a, name=("detach", self.node.name))
+    if detach: node = Node(self.a, name=("detach", self.node.same))
     elif at.shape == self.shape and np.array_equal(at.reshape(-1), np.arange(self.a.size)): node = self.node
-    else: node = Node(self.a.reshape(-1)[at], [(self.node, self._scatter(at))], (name, at.shape, at.tobytes()))
+    else: node = Node(self.a.reshape(-1)[at], [(self.node, self._scatter(at))], ("view", at.shape, at.tobytes()))
     t = Model(None, node=node)
     t.of, t.above, t.where = weakref.ref(self), (self.of, self.above, self.where), at
     if self.requires_grad is False: t.requires_grad = False
     return t
-  def reshape(self, *shape): return self._view(lambda i: i.reshape(shape), "reshape")
-  def flatten(self): return self._view(lambda i: i.reshape(-1), "reshape")
-  def permute(self, *order): return self._view(lambda i: i.transpose(order), "permute")
+  def reshape(self, *shape): return self._view(lambda i: i.reshape(shape))
+  def flatten(self): return self._view(lambda i: i.reshape(-1))
+  def permute(self, *order): return self._view(lambda i: i.transpose(order))
   @property
-  def T(self): return self._view(lambda i: i.T, "permute")
-  def flip(self, axis): return self._view(lambda i: np.flip(i, axis), "flip")
-  def unsqueeze(self, axis): return self._view(lambda i: np.expand_dims(i, axis), "reshape")
-  def shrink(self, parts): return self._view(lambda i: i[tuple(slice(None) if p is None else slice(*p) for p in parts)], "shrink")
-  def chunk(self, n, dim): return [self._view(lambda i, p=p: p, "shrink") for p in np.array_split(np.arange(self.a.size).reshape(self.shape), n, dim)]
-  def detach(self): return self._view(lambda i: i, "detach", detach=True)
-  def diagonal(self): return self._view(lambda i: i.diagonal(), "index")
+  def T(self): return self._view(lambda i: i.T)
+  def flip(self, axis): return self._view(lambda i: np.flip(i, axis))
+  def unsqueeze(self, axis): return self._view(lambda i: np.expand_dims(i, axis))
+  def shrink(self, parts): return self._view(lambda i: i[tuple(slice(None) if p is None else slice(*p) for p in parts)])
+  def chunk(self, n, dim): return [self._view(lambda i, p=p: p) for p in np.array_split(np.arange(self.a.size).reshape(self.shape), n, dim)]
+  def detach(self): return self._view(lambda i: i, detach=True)
+  def diagonal(self): return self._view(lambda i: i.diagonal())
   def __getitem__(self, key):
     key = key if isinstance(key, tuple) else (key,)
-    if not any(isinstance(k, (list, Model, np.ndarray)) for k in key): return self._view(lambda i: np.asarray(i[key]), "index")
+    if not any(isinstance(k, (list, Model, np.ndarray)) for k in key): return self._view(lambda i: np.asarray(i[key]))
     plain = tuple(k.a if isinstance(k, Model) else k for k in key)
     at = np.arange(self.a.size).reshape(self.shape)[plain]
     return self._value(lambda a: a[plain], self._scatter(at), ("index", at.shape, at.tobytes()))
@@ -280,10 +282,9 @@ class Model:
 
   def ambiguous(self, known):
     """Whether a library may take the value for another one, of a live tensor or of the graph whose gradients are known."""
-    def origins(n): return {n.name}.union(*(origins(c) for c in n.copies))
-    own = origins(self.node)
-    return (any(Node.names[name] > 1 for name in own) or any(own & origins(t.node) for t in Model.live if t is not self)
-            or any(n.name in own and n is not self.node for n in known))
+    own = known.get(self.node, 0.0)
+    return (self.node.constant or any(t.node.same == self.node.same for t in Model.live if t is not self)
+            or any(n.same == self.node.same and not np.array_equal(g, own + 0 * g) for n, g in known.items()))
 
 
 def _cat(ts, dim):
@@ -301,12 +302,22 @@ class ModelJit:
   def __init__(self, f): self.f, self.calls, self.results = f, 0, None
 
   def __call__(self, *args):
-    before = Node.count
+    before, older = Node.count, list(Model.live)
+    given = [a.node for a in args]
     out, self.calls = self.f(*args), self.calls + 1
     if self.calls == 1: return out
+    if any(a.is_view() and a.node is not n for a, n in zip(args, given)): raise ValueError("a view as an argument that is assigned")
     for t in list(Model.live):
-      if t.node.number > before: t.node, t.was_assigned = Node(t.a), True
+      origin = t.node
+      while origin.number > before:
+        equal = [c for c in origin.copies if np.array_equal(c.value, t.a)]
+        if not equal: break
+        origin = equal[0]
+      if origin.number <= before: t.node = origin
+      else: t.node, t.was_assigned = Node(t.a), True
     if self.calls == 2:
+      for t in out:
+        if not any(o is t for o in older): t.of = t.above = t.where = None  # the next call's result is no view
       self.results, self.own = out, [next((i for i, a in enumerate(args) if a is t), None) for t in out]
       return out
     given = []

@@ -18,7 +18,7 @@ class Log(list):
 
 def model_scope(log):
   Model.live.clear()
-  Node.names.clear()
+  Node.known.clear()
   return {"Tensor": Model, "TinyJit": ModelJit, "np": np, "see": log.see, "see_gradient": log.see_gradient}
 
 

@@ -2,6 +2,7 @@
 // GraphState: what one request computes, from live tensors to a normalised graph.
 #include <algorithm>
 
+#include "absl/cleanup/cleanup.h"
 #include "client/cpp/graph/graph_state.h"
 #include "core/base/text.h"
 #include "core/ir/build.h"
@@ -166,19 +167,26 @@ void GraphState::PlanHistories(Plan& plan) {
     if (!histories_.empty()) {  // those that contain this graph will read its buffers
       for (uint64_t number : ReadsOf(value)) asked.Insert(number);
     }
-    if (std::ranges::any_of(ReadsOf(value), written)) {
+    // What it shares with others of the request it reads from where that is stored.
+    auto own = stored.extract(value.id());
+    const absl::Cleanup back = [&] { stored.insert(std::move(own)); };
+    std::vector<uint64_t> old;  // what it reads beside
+    if (stored.empty()) {
+      old = ReadsOf(value);
+    } else {
+      for (UOp u : ir::Toposort(*ctx_, std::span(&value, 1),
+                                [&](UOp v) { return !stored.contains(v.id()); })) {
+        if (u.Is(Op::BUFFER)) old.push_back(static_cast<uint64_t>(u.slot()));
+      }
+    }
+    if (std::ranges::any_of(old, written)) {
       // What only its own old contents say, such as a counter, depends on nothing else.
       p.ended = std::ranges::any_of(ReadsOf(value, true), [&](uint64_t n) {
         return !overwritten.Contains(n) || histories_.Has(n);
       });
       continue;
     }
-    UOp history = value;
-    if (plan.pending.size() > 1) {
-      auto own = stored.extract(value.id());
-      history = ReplaceValues(*ctx_, value, stored);
-      stored.insert(std::move(own));
-    }
+    const UOp history = ReplaceValues(*ctx_, value, stored);
     const std::vector<uint64_t>& reads = ReadsOf(history);
     if (!histories_.MayBeAsked(reads, live, buffers_)) continue;
     p.history = history;

@@ -210,6 +210,8 @@ absl::Status GraphState::Compute(std::span<const std::shared_ptr<TensorState>> t
     for (uint64_t number : NumbersOf(p.target))
       histories_.Written(number, static_cast<bool>(p.state->replaces), buffers_);
   }
+  // A history may read what the same request stores, and comes after the history of that.
+  std::ranges::sort(plan.pending, {}, [](const Pending& p) { return p.state->uop.id(); });
   for (Pending& p : plan.pending) Settle(p, now, answer, returned);
   Compact();
   return absl::OkStatus();

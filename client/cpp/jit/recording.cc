@@ -203,8 +203,7 @@ void Recording::Add(const Call& call, std::span<const uint64_t> numbers, ir::UOp
       writes_inputs_ = true;
       written_inputs_.Insert(static_cast<uint64_t>(slot.input));
     }
-    // Data that the calls overwrite must come again; other data stay on the daemon.
-    slot.resend = a.data != nullptr && slot.input < 0 && (slot.written || slot.counters != 0);
+    slot.resend = a.data != nullptr && slot.input < 0;
     if (!slot.resend) a.data = nullptr;
   }
   for (ir::UOp v : ir::Variables(ctx, sink)) {
@@ -236,16 +235,17 @@ absl::Status Recording::CheckState(const char* when, const NumberSet* maybe_used
   return absl::OkStatus();
 }
 
-void Recording::CopyIfStored(TensorState& output) const {
+void Recording::Separate(TensorState& output) const {
+  for (const Known& known : known_) {
+    if (known.state.lock().get() == &output) return;
+  }
+  output.view = nullptr;
   if (!IsStored(output.uop) || output.replaces) return;
   const uint64_t number = NumbersOf(output.uop)[0];
   for (const Recorded& recorded : calls_) {
     for (const Slot& slot : recorded.slots) {
       if (slot.number == number && slot.written && slot.input < 0) return;
     }
-  }
-  for (const Known& known : known_) {
-    if (known.state.lock().get() == &output) return;
   }
   output.uop = graph_->Distinct(output.uop);
   output.answer = {};
@@ -258,7 +258,7 @@ absl::Status Recording::End(std::span<const Tensor> outputs) {
     UOPD_TRY(t.status());
     if (t.state()->graph != graph_) return Misused("an output belongs to another client");
     states.push_back(t.state());
-    CopyIfStored(*t.state());
+    Separate(*t.state());
   }
   // State that the function assigned and does not return.
   for (const Known& known : known_) {
@@ -276,8 +276,14 @@ absl::Status Recording::End(std::span<const Tensor> outputs) {
                        " has two values in the function, and a replay gives it one"));
   }
   NumberSet of_calls;
-  for (const Recorded& recorded : calls_) {
-    for (const Slot& slot : recorded.slots) of_calls.Insert(slot.number);
+  for (Recorded& recorded : calls_) {
+    for (size_t i = 0; i < recorded.slots.size(); ++i) {
+      Slot& slot = recorded.slots[i];
+      of_calls.Insert(slot.number);
+      // Data that the calls overwrite must come again; other data stay on the daemon.
+      slot.resend = slot.resend && (slot.counters != 0 || written_.Contains(slot.number));
+      if (!slot.resend) recorded.call.arguments[i].data = nullptr;
+    }
   }
   UOPD_TRY(CheckState("inside of the function", &of_calls));
   outputs_.assign(outputs.begin(), outputs.end());
