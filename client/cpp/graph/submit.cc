@@ -154,7 +154,8 @@ absl::Status GraphState::Send(const Plan& plan, std::vector<uint64_t>& returned)
   sent.orphans.swap(orphans_);
   call.free_buffers = sent.frees;
   call.free_buffers.insert(call.free_buffers.end(), sent.orphans.begin(), sent.orphans.end());
-  if (Recording* const r = Recorder()) r->Add(call, plan.form.buffers, *ctx_, plan.form.sink);
+  if (Recording* const r = Recorder())
+    r->Add(call, plan.form.buffers, *ctx_, plan.form.sink, plan.form.conditions);
   Launch(std::move(call), std::move(sent));
   return absl::OkStatus();
 }

@@ -141,6 +141,7 @@ class Tensor {
   absl::Status status() const;
   const Dims& dims() const;  // the largest values of symbolic dimensions
   bool is_symbolic() const;  // some dimension is symbolic
+  Dims sizes() const;        // the dimensions with the values that variables have now
   int64_t rank() const { return static_cast<int64_t>(dims().size()); }
   int64_t size() const { return ir::Product(dims()); }
   Dtype dtype() const;
@@ -319,8 +320,8 @@ class Tensor {
   Tensor Repeat(Dims times, Site site = Site::current()) const;
   // For the last two axes: the elements at or below (Tril) or at or above (Triu) the diagonal, and
   // 0 elsewhere.
-  Tensor Tril(int64_t diagonal = 0, Site site = Site::current()) const;
-  Tensor Triu(int64_t diagonal = 0, Site site = Site::current()) const;
+  Tensor Tril(Size diagonal = 0, Site site = Site::current()) const;
+  Tensor Triu(Size diagonal = 0, Site site = Site::current()) const;
   // Windows over the last axes, one axis for each entry of `kernel`. The result has the shape [...,
   // out..., kernel...]. out is 0 along an axis that is too short for one window.
   Tensor Windows(const Dims& kernel, const Dims& stride, const Dims& dilation,
