@@ -67,6 +67,7 @@ GraphState::GraphState(std::shared_ptr<Executor> executor, ClientOptions options
 std::shared_ptr<TensorState> GraphState::NewTensor(UOp u, std::string device) {
   if (absl::Status s = Verified(u); !s.ok()) return Failed(shared_from_this(), s);
   auto out = std::make_shared<TensorState>(shared_from_this());
+  if (!u.Is(Op::BUFFER)) ++values_made_;
   out->uop = u;
   const ir::Shape shape = *ctx_->ShapeOf(u);
   auto dims = ir::StaticDims(shape);
@@ -80,6 +81,7 @@ std::shared_ptr<TensorState> GraphState::NewTensor(UOp u, std::string device) {
 std::shared_ptr<TensorState> GraphState::NewAlias(const std::shared_ptr<TensorState>& t,
                                                   bool view) {
   auto out = std::make_shared<TensorState>(shared_from_this());
+  ++values_made_;
   out->uop = t->uop;
   out->since = t->since;  // its value is as old
   out->dims = t->dims;
@@ -109,7 +111,9 @@ absl::Status GraphState::Assign(TensorState& t, UOp value) {
   }
   for (const auto& [state, written] : changes) UOPD_TRY(Verified(written));
   ++now_;
+  ++values_made_;
   for (const auto& [state, written] : changes) {
+    if (!all_recordings_.empty() && !IsStored(state->uop)) NoteLazyAssigned(*state);
     NoteWriter(*state);
     if (IsStored(state->uop) && !state->replaces) state->replaces = state->uop;
     state->uop = written;

@@ -111,8 +111,9 @@ Future GraphState::Read(const std::shared_ptr<TensorState>& t, std::span<char> o
 
 Future GraphState::ReadWhole(const std::shared_ptr<TensorState>& t, std::span<char> out) {
   if (Recorder() != nullptr) {
-    return Future(absl::FailedPreconditionError(
-        "a tensor is read while a Jit records the function: a replay could not see other values"));
+    return Future(
+        absl::FailedPreconditionError("Jit: a tensor is read while a Jit records the function: a "
+                                      "replay could not see other values"));
   }
   if (absl::Status status = Submit(std::span(&t, 1)); !status.ok()) return Future(status);
   const std::vector<uint64_t> numbers = NumbersOf(t->uop);

@@ -43,7 +43,7 @@ absl::Status GraphState::MakeZeros(std::span<const uint64_t> numbers) {
     call.arguments.push_back({.handle = b.handle, .made = true});
     sent.made.emplace_back(number, b.handle);
   }
-  if (Recording* const r = Recorder()) r->Add(call, form.buffers, *ctx_, form.sink);
+  if (Recording* const r = RecorderOfCalls()) r->Add(call, form.buffers, *ctx_, form.sink);
   Launch(std::move(call), std::move(sent));
   return absl::OkStatus();
 }
@@ -154,8 +154,12 @@ absl::Status GraphState::Send(const Plan& plan, std::vector<uint64_t>& returned)
   sent.orphans.swap(orphans_);
   call.free_buffers = sent.frees;
   call.free_buffers.insert(call.free_buffers.end(), sent.orphans.begin(), sent.orphans.end());
-  if (Recording* const r = Recorder())
+  if (Recording* const r = RecorderOfCalls()) {
     r->Add(call, plan.form.buffers, *ctx_, plan.form.sink, plan.form.conditions);
+    std::vector<UOp> values;
+    for (const Pending& p : plan.pending) values.push_back(p.state->uop);
+    r->NoteUsed(values);
+  }
   Launch(std::move(call), std::move(sent));
   return absl::OkStatus();
 }
@@ -231,7 +235,7 @@ void GraphState::UseStored(std::span<const Pending> pending) {
     computed.insert(p.state.get());
     const UOp value = p.state->uop;
     // Constants are computed again: tensors that were made apart must not come to share a buffer.
-    if (IsStored(value) || ReadsOf(value).empty()) continue;
+    if (!WillBeStored(value)) continue;
     stored.try_emplace(value.id(), p.target);
     oldest = std::min(oldest, value.id());
     histories_.Stored(*ctx_, value, p.target);

@@ -66,7 +66,9 @@ void GraphState::NoteTaken(const TensorState& tensor) const {
 }
 
 Recording::Recording(std::shared_ptr<GraphState> graph)
-    : graph_(std::move(graph)), caller_(Caller::Current()), id_(graph_->latest_recording_ += 2) {}
+    : graph_(std::move(graph)), caller_(Caller::Current()), id_(graph_->latest_recording_ += 2) {
+  graph_->all_recordings_.push_back(this);
+}
 
 void Recording::NoteTaken(const TensorState& tensor) {
   if (!taken_.ok()) return;
@@ -76,16 +78,27 @@ void Recording::NoteTaken(const TensorState& tensor) {
 
 void Recording::Leave() { std::erase(graph_->recordings_, this); }
 
+void Recording::NoteLazyAssigned(const TensorState& t) {
+  spoiled_.Update(
+      Misused(Cat("a tensor (", Shown(t),
+                  ") that was made outside of the function and not realised is "
+                  "assigned inside of it. Realise it before the function is recorded")));
+}
+
 absl::StatusOr<std::unique_ptr<Recording>> Recording::Begin(const Client& client,
                                                             std::span<const Tensor> inputs) {
   std::unique_ptr<Recording> out(new Recording(client.graph_));
   GraphState& graph = *out->graph_;
-  if (graph.Recorder() != nullptr) return Misused("another function is being recorded");
+  if (graph.Recorder() != nullptr)
+    return Misused(
+        "having TinyJit inside another TinyJit is not supported: another function is being "
+        "recorded");
   std::vector<std::shared_ptr<TensorState>> assigned;
   for (TensorState* t = graph.oldest(); t != nullptr; t = t->newer) {
     if (t->uop && t->replaces && !graph.IsOfOthers(*t)) assigned.push_back(t->shared_from_this());
   }
   UOPD_TRY(graph.Submit(assigned));
+  UOPD_TRY(SeparateAliases(graph));
   UOPD_ASSIGN(const std::vector<uint64_t> numbers, out->NumbersOfInputs(inputs));
   for (const Tensor& t : inputs) out->inputs_.push_back(Describe(t));
   for (uint64_t number : numbers) {
@@ -105,14 +118,57 @@ absl::StatusOr<std::unique_ptr<Recording>> Recording::Begin(const Client& client
   }
   UOPD_TRY(graph.MakeZeros(all));
   for (TensorState* t = graph.oldest(); t != nullptr; t = t->newer) {
-    if (t->uop && IsStored(t->uop))
-      out->known_.push_back({t->shared_from_this(), NumbersOf(t->uop)});
+    if (!t->uop || !IsStored(t->uop)) continue;
+    out->known_.push_back({t->shared_from_this(), NumbersOf(t->uop)});
+    for (uint64_t number : out->known_.back().numbers) out->state_.Insert(number);
   }
   graph.recordings_.push_back(out.get());
   return out;
 }
 
-Recording::~Recording() { Leave(); }
+Recording::~Recording() {
+  Leave();
+  std::erase(graph_->all_recordings_, this);
+}
+
+bool Recording::Knows(const TensorState& t) const {
+  return std::ranges::any_of(known_, [&](const Known& k) { return k.state.lock().get() == &t; });
+}
+
+absl::Status Recording::SeparateAliases(GraphState& graph) {
+  NumberSet seen;
+  std::vector<TensorState*> aliases;
+  for (TensorState* t = graph.oldest(); t != nullptr; t = t->newer) {
+    if (!t->uop || t->pinned || !IsStored(t->uop)) continue;
+    const uint64_t number = NumbersOf(t->uop)[0];
+    if (!seen.Contains(number)) {
+      seen.Insert(number);
+    } else if (std::ranges::none_of(graph.all_recordings_,
+                                    [&](const Recording* r) { return r->Knows(*t); })) {
+      aliases.push_back(t);
+    }
+  }
+  return graph.SubmitApart(aliases);
+}
+
+void Recording::NoteUsed(std::span<const ir::UOp> values) {
+  absl::flat_hash_set<uint32_t> nodes;
+  for (ir::UOp u : ir::Toposort(graph_->ctx(), values)) nodes.insert(u.id());
+  for (TensorState* t = graph_->oldest(); t != nullptr; t = t->newer) {
+    if (t->uop && !t->pinned && t->writer != id_ && !IsStored(t->uop) &&
+        nodes.contains(t->uop.id()) && graph_->WillBeStored(t->uop))
+      used_.push_back(t->shared_from_this());
+  }
+}
+
+void Recording::NoteSeparated(const TensorState& t) {
+  if (!spoiled_.ok() || std::ranges::none_of(used_, [&](const auto& u) { return u.get() == &t; }))
+    return;
+  spoiled_ = Misused(Cat("the function computes with a tensor (", Shown(t),
+                         ") that was made outside of it and not realised, and what that tensor "
+                         "is computed from has been assigned since. Realise it before the "
+                         "function is recorded"));
+}
 
 Recording::Input Recording::Describe(const Tensor& t) {
   Input out = {t.dtype(), t.dims(), t.device(), t.devices(), t.shard_axis(), t.shard_sizes(), ""};
@@ -221,6 +277,7 @@ absl::Status Recording::End(std::span<const Tensor> outputs) {
   Leave();
   if (calls_.empty()) return Misused("the function computes nothing");
   UOPD_TRY(taken_);
+  UOPD_TRY(spoiled_);
   if (!two_values_.empty()) {
     return Misused(Cat("variable ", two_values_.substr(0, two_values_.find(kAnotherValue)),
                        " has two values in the function, and a replay gives it one"));
@@ -390,6 +447,24 @@ absl::Status Recording::ReplayOne(const Recorded& recorded, std::span<const uint
   return absl::OkStatus();
 }
 
+absl::Status Recording::KeepValues(std::span<const Tensor> inputs,
+                                   std::span<const uint64_t> numbers) {
+  if (checked_ == graph_->values_made_ && !writes_inputs_) return absl::OkStatus();
+  NumberSet written = written_;
+  for (uint64_t position = 0; writes_inputs_ && position < numbers.size(); ++position) {
+    if (written_inputs_.Contains(position)) written.Insert(numbers[position]);
+  }
+  std::vector<TensorState*> readers = graph_->Readers(written, {});
+  absl::flat_hash_set<const TensorState*> updated;
+  for (const Known& known : known_) updated.insert(known.state.lock().get());
+  for (const Tensor& t : inputs) updated.insert(t.state().get());
+  std::erase_if(readers, [&](const TensorState* t) { return updated.contains(t); });
+  for (const TensorState* t : readers) graph_->NoteSeparated(*t);
+  if (!readers.empty()) return graph_->SubmitApart(readers);
+  checked_ = graph_->values_made_;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<Tensor>> Recording::Replay(std::span<const Tensor> inputs,
                                                       std::span<const VariableValue> variables) {
   if (graph_->Recorder() != nullptr)
@@ -403,6 +478,7 @@ absl::StatusOr<std::vector<Tensor>> Recording::Replay(std::span<const Tensor> in
     if (t != nullptr && t->error.ok() && (!IsStored(t->uop) || t->replaces)) assigned.push_back(t);
   }
   UOPD_TRY(graph_->Submit(assigned));
+  UOPD_TRY(spoiled_);
   UOPD_TRY(CheckState("since it was recorded", nullptr));
   if (inputs.size() != inputs_.size()) {
     return absl::InvalidArgumentError(Cat("Jit: the function was recorded with ", inputs_.size(),
@@ -443,6 +519,7 @@ absl::StatusOr<std::vector<Tensor>> Recording::Replay(std::span<const Tensor> in
     if (!seen.insert(number).second && graph_->buffers_.at(number).must_send())
       UOPD_TRY(graph_->UploadBuffer(number));
   }
+  UOPD_TRY(KeepValues(own, numbers));
   uint64_t position = 0;
   for (const Tensor& t : own) {
     bool written = false;
