@@ -17,10 +17,8 @@ class Size:
 
   Sizes are equal if they are the same sum of products. `<` and its like are answered where they hold for all values of the variables.
   """
-  __slots__ = ("_terms", "_h", "_of")
+  __slots__ = ("_terms",)
   _terms: dict[tuple[Atom, ...], int]  # products of atoms, and how often each is added
-  _h: _core.Handle | None
-  _of: object  # the client that made _h
 
   @staticmethod
   def variable(name: str, min_val: int, max_val: int, dtype: DTypeLike | None = None) -> Variable:
@@ -83,15 +81,13 @@ class Size:
 
   def handle(self) -> _core.Handle:
     """The scalar int64 tensor of the size, in the client library."""
-    if self._h is None or self._of is not client():
-      h: Any = None
-      for atoms, factor in sorted(self._terms.items(), key=_order):
-        term: Any = None
-        for a in atoms: term = a._scalar() if term is None else _core.mul(term, a._scalar())
-        term = factor if term is None else term if factor == 1 else _core.mul(term, factor)
-        h = term if h is None else _core.add(h, term)
-      self._h, self._of = h, client()
-    return self._h
+    h: Any = None
+    for atoms, factor in sorted(self._terms.items(), key=_order):
+      term: Any = None
+      for a in atoms: term = a._scalar() if term is None else _core.mul(term, a._scalar())
+      term = factor if term is None else term if factor == 1 else _core.mul(term, factor)
+      h = term if h is None else _core.add(h, term)
+    return h
 
   def __add__(self, x: Any) -> Any:
     if not isinstance(x, (Size, int)): return NotImplemented
@@ -210,7 +206,7 @@ def _made(terms: dict[tuple[Atom, ...], int]) -> Size | int:
     (atoms, factor), = terms.items()
     if factor == 1 and len(atoms) == 1 and isinstance(atoms[0], Variable): return atoms[0]
   size = object.__new__(Size)
-  size._terms, size._h, size._of = terms, None, None
+  size._terms = terms
   return size
 def _sum(parts: list[tuple[dict[tuple[Atom, ...], int], int]]) -> Size | int:
   out: dict[tuple[Atom, ...], int] = {}
@@ -250,7 +246,7 @@ class Variable(Size, Atom):
     self._dtype = None if dtype is None else to_dtype(dtype)
     if self._dtype is not None and not dtypes.is_int(self._dtype): raise TypeError(f"variable {name}: {self._dtype.name} is no integer type")
     self._val: int | None = None
-    self._terms, self._h, self._of = {(self,): 1}, None, None
+    self._terms = {(self,): 1}
 
   @property
   def val(self) -> int | None:
@@ -280,9 +276,7 @@ class Variable(Size, Atom):
   def handle(self) -> _core.Handle:
     """The scalar int64 tensor of a variable that has a value, in the client library."""
     if self._val is None: raise WrongArgument(f"variable {self.name} is unbound: it has no value, use bind")
-    if self._h is None or self._of is not client():
-      self._h, self._of = _core.variable(client(), self.name, self.min, self.max, self._val), client()
-    return self._h
+    return _core.variable(client(), self.name, self.min, self.max, self._val)
 
   def _name(self) -> str: return self.name
   def _value(self) -> int | None: return self._val
