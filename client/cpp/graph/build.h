@@ -55,6 +55,8 @@ inline ir::Shape ShapeOf(const Tensor& t) { return *Ctx(t).ShapeOf(Value(t)); }
 // A size as index arithmetic in t's graph. INVALID_ARGUMENT if it is not made of numbers and
 // variables.
 absl::StatusOr<ir::UOp> IndexOf(const Tensor& t, Size size);
+// True if t is a size: a scalar i64 that is computed from variables. Beside other tensors it is like a C++ integer.
+bool IsSize(const Tensor& t);
 // t with other dimensions of the same product. Symbolic dimensions stay symbolic.
 Tensor ReshapeTo(const Tensor& t, const ir::SymbolicDims& dims, std::string_view what, Site site);
 // For an operation that needs concrete dimensions: nullopt, or the error with which it refuses t.

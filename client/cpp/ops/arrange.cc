@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "client/cpp/ops/common.h"
+#include "client/cpp/ops/sized.h"
 #include "core/ir/build.h"
 #include "uopd/movement.h"
 
@@ -31,6 +32,12 @@ Tensor Roll(const Tensor& x, const Dims& shifts, const Dims& axes, Site site) {
     out = Concat(parts, *a, site);
   }
   return out;
+}
+
+Tensor Slice(const Tensor& x, int64_t axis, std::optional<Size> begin, std::optional<Size> end,
+             Site site) {
+  if (auto error = FirstError("Slice", {&x}, site)) return *error;
+  return SliceOf(x, axis, begin, end, site);
 }
 
 Tensor RepeatInterleave(const Tensor& x, int64_t times, std::optional<int64_t> axis, Site site) {
@@ -120,12 +127,14 @@ std::vector<Tensor> MeshGrid(std::span<const Tensor> vectors, bool xy, Site site
 }
 
 Tensor Unflatten(const Tensor& x, int64_t axis, const Dims& sizes, Site site) {
-  if (auto error = Refused("Unflatten", {&x}, site)) return *error;
+  if (auto error = FirstError("Unflatten", {&x}, site)) return *error;
   const auto a = Axis(axis, x.rank());
   if (!a || std::count(sizes.begin(), sizes.end(), -1) > 1) {
     return Wrong(x, "Unflatten", site,
                  Cat("axis ", axis, " of shape ", Text(x.dims()), " into ", Text(sizes)));
   }
+  if (!ShapeOf(x)[static_cast<size_t>(*a)].Is(ir::Op::CONST))
+    return Wrong(x, "Unflatten", site, Cat("axis ", axis, " is symbolic: use Reshape"));
   // The -1 is resolved against the axis alone, because other axes may be empty.
   int64_t rest = 1;
   for (int64_t d : sizes) rest *= d == -1 ? 1 : d;
@@ -139,25 +148,29 @@ Tensor Unflatten(const Tensor& x, int64_t axis, const Dims& sizes, Site site) {
     return Wrong(x, "Unflatten", site,
                  Cat("axis ", axis, " of shape ", Text(x.dims()), " into ", Text(sizes)));
   }
-  Dims to = x.dims();
+  ir::SymbolicDims to = SizesOf(x);
   to.erase(to.begin() + *a);
-  to.insert(to.begin() + *a, parts.begin(), parts.end());
-  return x.Reshape(to, site);
+  for (size_t i = 0; i < parts.size(); ++i)
+    to.insert(to.begin() + *a + static_cast<int64_t>(i), Ctx(x).Idx(parts[i]));
+  return ReshapeTo(x, to, "Unflatten", site);
 }
 
 Tensor FlattenAxes(const Tensor& x, int64_t first, int64_t last, Site site) {
-  if (auto error = Refused("FlattenAxes", {&x}, site)) return *error;
+  if (auto error = FirstError("FlattenAxes", {&x}, site)) return *error;
   if (x.rank() == 0) return x.Reshape({1}, site);
   const auto a = Axis(first, x.rank()), b = Axis(last, x.rank());
   if (!a || !b || *a > *b) {
     return Wrong(x, "FlattenAxes", site,
                  Cat("axes ", first, " to ", last, " of shape ", Text(x.dims())));
   }
-  Dims to = x.dims();
-  to[static_cast<size_t>(*a)] = ir::Product(
-      std::span(x.dims()).subspan(static_cast<size_t>(*a), static_cast<size_t>(*b - *a + 1)));
-  to.erase(to.begin() + *a + 1, to.begin() + *b + 1);
-  return x.Reshape(to, site);
+  ir::SymbolicDims to = SizesOf(x);
+  for (int64_t i = *b; i > *a; --i) {
+    const auto at = static_cast<size_t>(i);
+    to[at - 1] = ProductOf(Ctx(x), to[at - 1], to[at]);
+    to.erase(to.begin() + i);
+  }
+  if (ir::SameShape(to, ShapeOf(x))) return Same(x);
+  return ReshapeTo(x, to, "FlattenAxes", site);
 }
 
 Tensor MoveAxis(const Tensor& x, const Dims& from, const Dims& to, Site site) {
@@ -205,8 +218,15 @@ Tensor Unfold(const Tensor& x, int64_t axis, int64_t size, int64_t step, Site si
 
 Tensor FullLike(const Tensor& x, Operand value, std::optional<Dtype> dtype, Site site) {
   if (auto error = FirstError("FullLike", {&x}, site)) return *error;
-  if (value.tensor() != nullptr) return Wrong(x, "FullLike", site, "the value is a tensor");
   const Dtype d = dtype.value_or(x.dtype());
+  if (value.tensor() != nullptr) {
+    const Tensor number = value.tensor()->Cast(d, site);
+    if (auto error = FirstError("FullLike", {&x, &number}, site)) return *error;
+    if (number.rank() != 0)
+      return Wrong(x, "FullLike", site, Cat("the value has shape ", Text(number.dims())));
+    const ir::UOp sizes = ir::ShapeArg(Ctx(x), ShapeOf(x));
+    return Made(x, ir::Expand(Ctx(x), Value(number), sizes), "FullLike", site).ToLayoutOf(x, site);
+  }
   if (const absl::Status fits = CheckNumber(d, value); !fits.ok())
     return Poisoned(x.state()->graph, Located("FullLike", site, fits));
   const ir::UOp shape = ir::ShapeArg(Ctx(x), ShapeOf(x));

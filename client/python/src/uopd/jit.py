@@ -11,7 +11,7 @@ from .convert import is_numpy
 from .errors import JitError as JitError, WrongJitType
 from .runtime import client
 from .tensor import Tensor
-from .variable import Variable
+from .variable import Size
 
 Result = TypeVar("Result")
 
@@ -37,9 +37,12 @@ class _Arguments:
     if isinstance(value, Tensor):
       self.paths.append(path)
       self.tensors.append(value)
-    elif isinstance(value, Variable):
+    elif isinstance(value, Size):
       self.paths.append(path)
-      self.variables[value.name] = value.unbind()[1]
+      form, values = value.unbind() if type(value) is Size else (value.unbind()[0], dict([value.unbind()]))
+      self.rest.append((path, form))
+      for v, n in values.items():
+        if self.variables.setdefault(v.name, n) != n: raise JitError(f"TinyJit: variable {v.name} has two values, {self.variables[v.name]} and {n}")
     elif isinstance(value, dict):
       self.rest.append((path, len(value)))
       for key, v in value.items(): self._add(f"{path}[{key!r}]", v)
