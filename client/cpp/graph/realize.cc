@@ -95,11 +95,10 @@ absl::StatusOr<GraphState::Plan> GraphState::MakePlan(
     UOPD_TRY(Verified(t->uop));
     add(t);
     // An assignment to this tensor, or to another view of the same tensor, waits in the tensors that it is a view of.
-    for (const View* view = apart_ ? nullptr : t->view.get(); view != nullptr;
-         view = view->above.get()) {
-      const std::shared_ptr<TensorState> whole = view->of.lock();
-      if (whole != nullptr && whole->error.ok() && whole->replaces && !IsOfOthers(*whole))
-        add(whole);
+    for (TensorState* whole = apart_ ? nullptr : t->view.of; whole != nullptr;
+         whole = whole->view.of) {
+      if (whole->error.ok() && whole->replaces && !IsOfOthers(*whole))
+        add(whole->shared_from_this());
     }
   }
   UOPD_TRY(SubmitApart(outside));
@@ -138,11 +137,7 @@ absl::StatusOr<GraphState::Plan> GraphState::MakePlan(
 const std::vector<uint64_t>& GraphState::ReadsOf(UOp value, bool gradients) {
   auto& known = reads_[gradients ? 1 : 0];
   if (const auto it = known.find(value.id()); it != known.end()) return it->second;
-  constexpr ir::OpSet kNone = {Op::BITCAST, Op::TRUNC};
-  const auto enter = [&](UOp u) {
-    return !gradients || u.Is(Op::STORE) ||
-           (ir::IsFloat(u.dtype()) && !u.Is(kNone) && !(u.Is(Op::DETACH) && u.n_src() == 1));
-  };
+  const auto enter = [&](UOp u) { return !gradients || CarriesGradient(u); };
   std::vector<uint64_t> out;
   for (UOp u : ir::Toposort(*ctx_, std::span(&value, 1), enter)) {
     if (u.Is(Op::BUFFER) && enter(u)) out.push_back(static_cast<uint64_t>(u.slot()));
@@ -181,7 +176,7 @@ void GraphState::PlanHistories(Plan& plan) {
     UOp history = value;
     if (plan.pending.size() > 1) {
       auto own = stored.extract(value.id());
-      history = ir::Substitute(*ctx_, value, stored);
+      history = ReplaceValues(*ctx_, value, stored);
       stored.insert(std::move(own));
     }
     const std::vector<uint64_t>& reads = ReadsOf(history);
