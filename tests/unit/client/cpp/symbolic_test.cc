@@ -80,13 +80,14 @@ TEST_F(SymbolicTest, SlicesCountFromTheEndAndAreCutOff) {
 
 TEST_F(SymbolicTest, MadeOfSizes) {
   const Size box[] = {N(2), 3};
-  EXPECT_THAT(Out(client_.Full(box, 7)), ElementsAre(7, 7, 7, 7, 7, 7));
-  EXPECT_THAT(Out(client_.Full(box, M(4), Dtype::I32).Sum()), ElementsAre(24));
-  EXPECT_THAT(Out(client_.Empty(box)), ElementsAre(0, 0, 0, 0, 0, 0));
+  EXPECT_THAT(Out(client_.FullOf(box, 7)), ElementsAre(7, 7, 7, 7, 7, 7));
+  EXPECT_THAT(Out(client_.FullOf(box, M(4), Dtype::I32).Sum()), ElementsAre(24));
+  EXPECT_THAT(Out(client_.EmptyOf(box)), ElementsAre(0, 0, 0, 0, 0, 0));
   EXPECT_THAT(Out(client_.ArangeOf(0, N(4))), ElementsAre(0, 1, 2, 3));
   EXPECT_THAT(Out(client_.ArangeOf(N(4), 7)), ElementsAre(4, 5, 6));
   EXPECT_THAT(Out(client_.ArangeOf(N(8), 7)), IsEmpty());
-  EXPECT_THAT(Out(client_.ArangeOf(1, 10, client_.Variable("step", 1, 4, 4))), ElementsAre(1, 5, 9));
+  EXPECT_THAT(Out(client_.ArangeOf(1, 10, client_.Variable("step", 1, 4, 4))),
+              ElementsAre(1, 5, 9));
   EXPECT_THAT(Out(client_.ArangeOf(N(5), 0, -2)), ElementsAre(5, 3, 1));
   EXPECT_FALSE(client_.ArangeOf(0, 5, N(1)).status().ok()) << "the step may be 0";
 }
@@ -132,7 +133,7 @@ TEST_F(SymbolicTest, StoresWithinMemoryWhateverTheValues) {
     const Tensor m = client_.Variable("m", 1, most, 3), n = client_.Variable("n", 0, 4, 4);
     const Size length[] = {m};
     Tensor part = cache.Narrow(0, n, m);
-    ASSERT_TRUE(part.TryAssign({client_.Full(length, 5)}).ok());
+    ASSERT_TRUE(part.TryAssign({client_.FullOf(length, 5)}).ok());
     EXPECT_THAT(Out(cache), ElementsAre(0, 0, 0, 0, 5, 5, 5, 0)) << most;
   }
 }
@@ -168,7 +169,8 @@ TEST_F(SymbolicTest, ReplaysTakeTheSizesOfTheirInputs) {
     ASSERT_TRUE(out.ok()) << out.status();
     EXPECT_EQ(Out((*out)[0]).size(), static_cast<size_t>(n));
   }
-  EXPECT_FALSE(jit(std::array{x.Narrow(0, 0, N(2) + 0 * M(1))}, std::array{VariableValue("n", 5)}).ok())
+  EXPECT_FALSE(
+      jit(std::array{x.Narrow(0, 0, N(2) + 0 * M(1))}, std::array{VariableValue("n", 5)}).ok())
       << "two values of n";
   EXPECT_FALSE(jit(std::array{x}).ok()) << "another form";
 }
@@ -181,7 +183,7 @@ TEST_F(SymbolicTest, ReplaysCheckTheirBoxes) {
     const Tensor length = M(m);
     const Size sizes[] = {length};
     Tensor part = cache.Narrow(0, N(n), length);
-    part.Assign(client_.Full(sizes, 1));
+    part.Assign(client_.FullOf(sizes, 1));
     return std::vector{cache.Narrow(0, 0, N(n) + length).Sum()};
   });
   const auto call = [&](int64_t start, int64_t length) {
