@@ -123,6 +123,8 @@ def test_values_take_the_dtype_of_the_tensor():
     assert (t * v).dtype is t.dtype and (v + t).dtype is t.dtype and (t * v).tolist() == [2, 4, 6]
   assert Tensor(v).dtype is dtypes.int32 and Tensor(n(2, 0, 2**40)).dtype is dtypes.int64 and Tensor(Variable("b", 0, 9, dtype="uint8").bind(3)).dtype is dtypes.uint8
   assert Tensor(Variable("b", 0, 2**40).bind(2**35) + 1).item() == 2**35 + 1 and (Tensor([1, 2, 3]) / v).tolist() == [0.5, 1.0, 1.5]
+  assert (v * 0.5).item() == 1.0 and (1 / v).item() == 0.5 and (v / 4 + 1).item() == 1.5 and (0.5 ** v).item() == 0.25 and v**2 == v * v
+  assert (Tensor([4.0]) * (v / 4)).tolist() == [2.0] and (v - 0.5).dtype is dtypes.float32
   with pytest.raises(ValueError, match="unbound"): Tensor(Variable("u", 1, 10)).item()
   with pytest.raises(ValueError, match="unbound"): Tensor.ones(10)[:Variable("u", 1, 10)]
 

@@ -88,23 +88,38 @@ class Size:
       h = term if h is None else _core.add(h, term)
     return h
 
+  def _float(self) -> Any:
+    """The value as a tensor of the default float, which stays a variable."""
+    from .base import tensor_class
+    return tensor_class()(self, dtype=dtypes.default_float)
+
+  # With a float each of these is a tensor.
   def __add__(self, x: Any) -> Any:
+    if isinstance(x, float): return self._float() + x
     if not isinstance(x, (Size, int)): return NotImplemented
     return _sum([(self._terms, 1), (_terms(x), 1)])
   __radd__ = __add__
   def __sub__(self, x: Any) -> Any:
+    if isinstance(x, float): return self._float() - x
     if not isinstance(x, (Size, int)): return NotImplemented
     return _sum([(self._terms, 1), (_terms(x), -1)])
   def __rsub__(self, x: Any) -> Any: return -self + x
   def __neg__(self) -> Any: return _sum([(self._terms, -1)])
   def __pos__(self) -> Size: return self
   def __mul__(self, x: Any) -> Any:
+    if isinstance(x, float): return self._float() * x
     if not isinstance(x, (Size, int)): return NotImplemented
     products: list[tuple[dict[tuple[Atom, ...], int], int]] = []
     for b, m in _terms(x).items():
       products.append(({tuple(sorted(a + b, key=lambda v: v._name())): n for a, n in self._terms.items()}, m))
     return _sum(products)
   __rmul__ = __mul__
+  def __truediv__(self, x: Any) -> Any: return self._float() / x if isinstance(x, (int, float, Size)) else NotImplemented
+  def __rtruediv__(self, x: Any) -> Any: return x / self._float() if isinstance(x, (int, float)) else NotImplemented
+  def __pow__(self, x: Any) -> Any:
+    if isinstance(x, int) and 0 <= x <= 8: return math.prod([self] * x)
+    return self._float() ** x if isinstance(x, (float, Size)) else NotImplemented
+  def __rpow__(self, x: Any) -> Any: return x ** self._float() if isinstance(x, (int, float)) else NotImplemented
   def __floordiv__(self, x: Any) -> Any:
     if isinstance(x, int) and x > 0 and all(n % x == 0 for n in self._terms.values()): return _made({a: n // x for a, n in self._terms.items()})
     return _quotient("//", self, x)

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Tensors whose sizes are made of variables are tensors: realised, read, assigned, recorded.
+#include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "tests/unit/client/cpp/gradient_check.h"
@@ -113,6 +115,34 @@ TEST_F(SymbolicTest, OperationsThatWorkInABox) {
   EXPECT_THAT(Out(x.Select(1, 0).IndexSelect(0, positions)), ElementsAre(0, 4));
   EXPECT_THAT(Out(part.Flatten()).size(), 12u);
   EXPECT_THAT(Out(part.Bitcast(Dtype::U8).Cast(Dtype::F32)).size(), 48u);
+}
+
+TEST_F(SymbolicTest, SortsWhatThereIs) {
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");
+  const Tensor x = In({8}, {inf, 2, nan, -inf, 2, 9, 9, 9});
+  for (const bool descending : {false, true}) {
+    for (int64_t n : {5, 2, 8}) {
+      const auto [values, positions] = x.Narrow(0, 0, N(n)).Sort(0, descending);
+      const auto [want, places] = x.Narrow(0, 0, n).Sort(0, descending);
+      EXPECT_EQ(Out(positions.Cast(Dtype::F32)), Out(places.Cast(Dtype::F32))) << n;
+      EXPECT_EQ(Out(Where(values.IsNan(), -1.0, values)), Out(Where(want.IsNan(), -1.0, want)));
+    }
+  }
+  const Tensor whole = In({6}, {3, 1, 2, 9, 9, 9}).Cast(Dtype::I32).Narrow(0, 0, N(3));
+  EXPECT_THAT(Out(whole.TopK(2, 0, true).first.Cast(Dtype::F32)), ElementsAre(3, 2));
+  EXPECT_FALSE(whole.TopK(4, 0, true).first.status().ok()) << "there are three";
+}
+
+TEST_F(SymbolicTest, RepeatsAndRolls) {
+  const Tensor part = Ramp({8}).Narrow(0, 0, N(3));
+  EXPECT_THAT(Out(part.Repeat({2})), ElementsAre(0, 1, 2, 0, 1, 2));
+  EXPECT_THAT(Out(part.Unsqueeze(-1).Repeat({1, 2})), ElementsAre(0, 0, 1, 1, 2, 2));
+  EXPECT_THAT(Out(fn::RepeatInterleave(part, 2, 0)), ElementsAre(0, 0, 1, 1, 2, 2));
+  for (int64_t by : {0, 1, -1, 3, 4, -5})
+    EXPECT_EQ(Out(fn::Roll(part, {by}, {0})), Out(fn::Roll(Ramp({3}), {by}, {0}))) << by;
+  const Tensor positions = client_.FromHost(std::vector<int32_t>{2, -1, 0}, {3});
+  EXPECT_THAT(Out(part.Gather(0, positions)), ElementsAre(2, 2, 0));
+  EXPECT_THAT(Out(Ramp({8}).Gather(0, client_.ArangeOf(0, N(2)))), ElementsAre(0, 1));
 }
 
 TEST_F(SymbolicTest, ConvolutionsOfSymbolicImages) {
