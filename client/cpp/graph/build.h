@@ -28,6 +28,8 @@ Tensor Same(const Tensor& t);
 Tensor Made(const Tensor& t, ir::UOp u, std::string_view what, Site site);
 
 std::string Text(const Dims& dims);
+// The shape with symbolic sizes, and the values of their variables. REQUIRES: no error.
+std::string ShapeText(const Tensor& t);
 // The name of a device as the daemon says it: "cpu" and "CPU:0" are one device.
 std::string DeviceName(std::string_view name);
 // The axis counted from the front; nullopt if it is outside [-rank, rank).

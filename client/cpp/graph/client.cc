@@ -100,8 +100,8 @@ Tensor Client::Arange(int64_t begin, int64_t end, int64_t step, Dtype dtype, Sit
   return NewTensor(graph_, ir::Cast(ctx, moved, dtype), "Arange", site);
 }
 
-Tensor Client::Empty(std::span<const Size> sizes, Dtype dtype, Site site) {
-  const Tensor shape = Full(sizes, 0, dtype, site);
+Tensor Client::EmptyOf(std::span<const Size> sizes, Dtype dtype, Site site) {
+  const Tensor shape = FullOf(sizes, 0, dtype, site);
   if (!shape.status().ok()) return shape;
   if (!shape.is_symbolic()) return Empty(shape.dims(), dtype, site);
   const auto size = SizeOf(dtype, shape.dims());
@@ -114,7 +114,7 @@ Tensor Client::Empty(std::span<const Size> sizes, Dtype dtype, Site site) {
   return NewTensor(graph_, buffer, "Empty", site);
 }
 
-Tensor Client::Full(std::span<const Size> sizes, Operand value, Dtype dtype, Site site) {
+Tensor Client::FullOf(std::span<const Size> sizes, Operand value, Dtype dtype, Site site) {
   if (value.tensor() == nullptr) {
     if (const absl::Status fits = CheckNumber(dtype, value); !fits.ok())
       return Poisoned(graph_, Located("Full", site, fits));

@@ -11,20 +11,28 @@
 namespace uopd::client::fn {
 
 Tensor Roll(const Tensor& x, const Dims& shifts, const Dims& axes, Site site) {
-  if (auto error = Refused("Roll", {&x}, site)) return *error;
+  if (auto error = FirstError("Roll", {&x}, site)) return *error;
   if (axes.size() == 1) {
     if (auto only = AlongNoAxis(x, axes[0], site,
                                 [&](const Tensor& t) { return Roll(t, shifts, {0}, site); }))
       return *only;
   }
   if (axes.empty() && shifts.size() == 1)
-    return Roll(x.Flatten(0, site), shifts, {0}, site).Reshape(x.dims(), site);
+    return ReshapeTo(Roll(x.Flatten(0, site), shifts, {0}, site), SizesOf(x), "Roll", site);
   if (axes.size() != shifts.size())
     return Wrong(x, "Roll", site, Cat("shifts ", Text(shifts), " along axes ", Text(axes)));
   Tensor out = x;
   for (size_t i = 0; i < axes.size(); ++i) {
     const auto a = Axis(axes[i], x.rank());
     if (!a) return Wrong(x, "Roll", site, Cat("axis ", axes[i], " of shape ", Text(x.dims())));
+    const ir::UOp size = ShapeOf(x)[static_cast<size_t>(*a)];
+    if (!size.Is(ir::Op::CONST)) {
+      const Tensor length = out.Length(*a, site);
+      const Tensor by = SizeTensor(out, Ctx(out).Idx(shifts[i])) % length, at = length - by;
+      const Tensor moved[] = {out.Narrow(*a, at, by, site), out.Narrow(*a, 0, at, site)};
+      out = Concat(moved, *a, site);
+      continue;
+    }
     const int64_t n = x.dims()[static_cast<size_t>(*a)];
     const int64_t by = n == 0 ? 0 : ((shifts[i] % n) + n) % n;
     if (by == 0) continue;
@@ -41,17 +49,23 @@ Tensor Slice(const Tensor& x, int64_t axis, std::optional<Size> begin, std::opti
 }
 
 Tensor RepeatInterleave(const Tensor& x, int64_t times, std::optional<int64_t> axis, Site site) {
-  if (auto error = Refused("RepeatInterleave", {&x}, site)) return *error;
+  if (auto error = FirstError("RepeatInterleave", {&x}, site)) return *error;
   const Tensor t = axis && x.rank() > 0 ? x : x.Flatten(0, site);
   const auto a = Axis(axis.value_or(0), t.rank());
   if (!a || times < 0) {
     return Wrong(x, "RepeatInterleave", site,
                  Cat(times, " times along axis ", axis.value_or(0), " of shape ", Text(t.dims())));
   }
-  Dims each = t.dims(), joined = t.dims();
-  each.insert(each.begin() + *a + 1, times);
-  joined[static_cast<size_t>(*a)] *= times;
-  return t.Unsqueeze(*a + 1, site).Expand(each, site).Reshape(joined, site);
+  ir::UOpContext& ctx = Ctx(t);
+  ir::SymbolicDims each = SizesOf(t), joined = SizesOf(t);
+  each.insert(each.begin() + *a + 1, ctx.Idx(times));
+  ir::UOp& longer = joined[static_cast<size_t>(*a)];
+  longer = ProductOf(ctx, longer, ctx.Idx(times));
+  const Tensor one = t.Unsqueeze(*a + 1, site);
+  if (!one.status().ok()) return one;
+  const ir::UOp shape = ir::ShapeArg(ctx, ir::Shape(each));
+  const Tensor all = Made(one, ir::Expand(ctx, Value(one), shape), "RepeatInterleave", site);
+  return all.status().ok() ? ReshapeTo(all, joined, "RepeatInterleave", site) : all;
 }
 
 Tensor Tile(const Tensor& x, Dims times, Site site) {
@@ -199,7 +213,7 @@ Tensor MoveAxis(const Tensor& x, const Dims& from, const Dims& to, Site site) {
 }
 
 Tensor Unfold(const Tensor& x, int64_t axis, int64_t size, int64_t step, Site site) {
-  if (auto error = Refused("Unfold", {&x}, site)) return *error;
+  if (auto error = FirstError("Unfold", {&x}, site)) return *error;
   const auto a = Axis(axis, x.rank());
   if (!a || size < 0 || step < 1 || size > x.dims()[static_cast<size_t>(*a)]) {
     return Wrong(x, "Unfold", site,

@@ -370,7 +370,7 @@ Tensor Reshape(const Tensor& x, std::span<const Size> sizes, Site site) {
     }
     for (const ir::UOp d : all) count = ProductOf(ctx, count, d);
     const ir::UOp rest = by > 0 ? ir::MaybeDivided(ctx, count, by) : ir::UOp();
-    if (!rest) return Wrong(x, "Reshape", site, Cat("no size for -1 fits shape ", Text(x.dims())));
+    if (!rest) return Wrong(x, "Reshape", site, Cat("no size for -1 fits shape ", ShapeText(x)));
     (*to)[hole] = ir::CanonicalSize(ctx, rest);
   }
   return ReshapeTo(x, *to, "Reshape", site);

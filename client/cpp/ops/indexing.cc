@@ -44,6 +44,15 @@ Tensor Hit(const Tensor& index, int64_t n, const Tensor& positions) {
   return Where(at < 0, at + n, at) == positions;
 }
 
+// Positions in an axis of t, counted from the start; beyond every axis where there is none.
+Tensor FromStart(const Tensor& index, const Tensor& t, int64_t axis, Site site) {
+  const Tensor at = index.Cast(Dtype::I64, site);
+  const Tensor n = SizeTensor(t, ShapeOf(t)[static_cast<size_t>(axis)]);
+  const Tensor none = SizeTensor(t, Ctx(t).Idx(INT64_MAX / 2));
+  const Tensor from = Where(at < 0, at + n, at);
+  return Where((from >= 0) & (from < n), from, none);
+}
+
 // The element that is hit along an axis, or 0. At most one element is hit, so the result is a sum
 // in which all other elements are replaced by 0 first, so that their infinities do not count.
 Tensor Chosen(const Tensor& hit, const Tensor& from, int64_t axis, Site site) {
@@ -159,24 +168,28 @@ std::vector<Tensor> Tensor::Chunk(int64_t axis, int64_t pieces, Site site) const
 
 Tensor Tensor::Repeat(Dims times, Site site) const {
   if (!status().ok()) return *this;
-  if (auto wrong = Symbolic(*this, "Repeat", site)) return *wrong;
-  Dims from = dims();
+  ir::UOpContext& ctx = Ctx(*this);
+  ir::SymbolicDims from = SizesOf(*this);
   if (times.size() < from.size())
     return Wrong(*this, "Repeat", site, Cat("counts ", Text(times), " for shape ", Text(dims())));
-  from.insert(from.begin(), times.size() - from.size(), 1);
-  Dims split, whole, joined;
+  from.insert(from.begin(), times.size() - from.size(), ctx.Idx(1));
+  ir::SymbolicDims split, whole, joined;
   for (size_t i = 0; i < times.size(); ++i) {
     if (times[i] < 0)
       return Wrong(*this, "Repeat", site, Cat("a count of ", Text(times), " is negative"));
     if (times[i] != 1) {
-      split.push_back(1);
-      whole.push_back(times[i]);
+      split.push_back(ctx.Idx(1));
+      whole.push_back(ctx.Idx(times[i]));
     }
     split.push_back(from[i]);
     whole.push_back(from[i]);
-    joined.push_back(times[i] * from[i]);
+    joined.push_back(ProductOf(ctx, from[i], ctx.Idx(times[i])));
   }
-  return Reshape(split, site).Expand(whole, site).Reshape(joined, site);
+  const Tensor parts = ReshapeTo(*this, split, "Repeat", site);
+  if (!parts.status().ok()) return parts;
+  const UOp shape = ir::ShapeArg(ctx, ir::Shape(whole));
+  const Tensor all = Made(parts, ir::Expand(ctx, Value(parts), shape), "Repeat", site);
+  return all.status().ok() ? ReshapeTo(all, joined, "Repeat", site) : all;
 }
 
 namespace {
@@ -212,9 +225,11 @@ Tensor Tensor::Gather(int64_t axis, const Tensor& index, Site site) const {
   if (!index.status().ok())
     return index.state() != nullptr ? index
                                     : Wrong(*this, "Gather", site, "the index is an empty tensor");
-  if (auto wrong = Symbolic(*this, "Gather", site)) return *wrong;
-  if (auto wrong = Symbolic(index, "Gather", site)) return *wrong;
   const auto a = Axis(axis, rank());
+  if (a && (is_symbolic() || index.is_symbolic())) {
+    const Tensor at = FromStart(index, *this, *a, site);
+    return Cornered(Boxed(*this, site).Gather(*a, Boxed(at, site), site), SizesOf(index), site);
+  }
   bool fits = a && index.rank() == rank() && ir::IsInt(index.dtype());
   Dims end = dims();
   for (size_t i = 0; fits && i < end.size(); ++i) {
@@ -258,11 +273,7 @@ Tensor Tensor::IndexSelect(int64_t axis, const Tensor& index, Site site) const {
   if (!a) return Wrong(*this, "IndexSelect", site, Cat("axis ", axis, " of shape ", Text(dims())));
   if (is_symbolic() || index.is_symbolic()) {
     // In a box, where negative positions count from the end of now.
-    const Tensor at = index.Cast(Dtype::I64, site);
-    const Tensor n = SizeTensor(*this, ShapeOf(*this)[static_cast<size_t>(*a)]);
-    const Tensor from = Where(at < 0, at + n, at);
-    const Tensor inside =
-        Where((from >= 0) & (from < n), from, SizeTensor(*this, Ctx(*this).Idx(INT64_MAX / 2)));
+    const Tensor inside = FromStart(index, *this, *a, site);
     ir::SymbolicDims sizes;
     for (size_t i = 0; i < dims().size(); ++i) {
       const ir::Shape own = ShapeOf(*this), others = ShapeOf(index);

@@ -71,6 +71,23 @@ Tensor SizeTensor(const Tensor& t, UOp size) {
   return Made(t, value, "size", Site::current());
 }
 
+Tensor Tensor::Length(int64_t axis, Site site) const {
+  if (!status().ok()) return *this;
+  const auto a = Axis(axis, rank());
+  if (!a) return Wrong(*this, "Length", site, Cat("axis ", axis, " of shape ", Text(dims())));
+  return SizeTensor(*this, ShapeOf(*this)[static_cast<size_t>(*a)]);
+}
+
+std::string ShapeText(const Tensor& t) {
+  std::string out = "(", values;
+  for (UOp d : ShapeOf(t)) {
+    Append(out, out.size() > 1 ? ", " : "", ir::SizeText(d));
+    if (const std::string now = ir::BoundText(d); values.find(now) == std::string::npos)
+      Append(values, values.empty() ? "" : ", ", now);
+  }
+  return Cat(out, ")", values.empty() ? "" : " where ", values);
+}
+
 Tensor IotaOf(const Tensor& t, UOp n, Dtype dtype) {
   ir::UOpContext& ctx = Ctx(t);
   const UOp shape = ir::ShapeArg(ctx, ir::SymbolicDims{n});

@@ -139,8 +139,8 @@ absl::Status Tensor::TryAssign(Operand value) {
       !ir::SameShape(ShapeOf(v), ShapeOf(*this))) {
     return Located("Assign", value.site(),
                    absl::InvalidArgumentError(Cat("a tensor of ", ir::Name(t.dtype), " ",
-                                                  Text(t.dims), " of one client cannot take ",
-                                                  ir::Name(v.dtype()), " ", Text(v.dims()))));
+                                                  ShapeText(*this), " of one client cannot take ",
+                                                  ir::Name(v.dtype()), " ", ShapeText(v))));
   }
   const absl::Status status = t.graph->Assign(t, Value(v));
   return status.ok() ? status : Located("Assign", value.site(), status);

@@ -39,9 +39,10 @@ class Client {
   Tensor Empty(Dims dims, Dtype dtype = Dtype::F32, Site site = Site::current());
   Tensor Full(Dims dims, Operand value, Dtype dtype = Dtype::F32, Site site = Site::current());
   // The same with sizes that may be made of variables. The value may be a scalar tensor.
-  Tensor Empty(std::span<const Size> sizes, Dtype dtype = Dtype::F32, Site site = Site::current());
-  Tensor Full(std::span<const Size> sizes, Operand value, Dtype dtype = Dtype::F32,
-              Site site = Site::current());
+  Tensor EmptyOf(std::span<const Size> sizes, Dtype dtype = Dtype::F32,
+                 Site site = Site::current());
+  Tensor FullOf(std::span<const Size> sizes, Operand value, Dtype dtype = Dtype::F32,
+                Site site = Site::current());
   Tensor Zeros(Dims dims, Dtype dtype = Dtype::F32, Site site = Site::current()) {
     return Full(std::move(dims), 0, dtype, site);
   }

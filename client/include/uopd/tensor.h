@@ -141,6 +141,8 @@ class Tensor {
   const Dims& dims() const;  // the largest values of symbolic dimensions
   bool is_symbolic() const;  // some dimension is symbolic
   Dims sizes() const;        // the dimensions with the values that variables have now
+  // The size of an axis as a scalar, which can be given as a Size.
+  Tensor Length(int64_t axis, Site site = Site::current()) const;
   int64_t rank() const { return static_cast<int64_t>(dims().size()); }
   int64_t size() const { return ir::Product(dims()); }
   Dtype dtype() const;

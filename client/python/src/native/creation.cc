@@ -32,10 +32,10 @@ void BindCreation(Ops op) {
   });
   // Sizes are numbers or scalar tensors of variables.
   op("empty_to", [](Site s, C c, const std::vector<Arg>& d, int t) {
-    return c.get().Empty(Sizes(d), D(t), s);
+    return c.get().EmptyOf(Sizes(d), D(t), s);
   });
   op("full_to", [](Site s, C c, const std::vector<Arg>& d, const Arg& v, int t) {
-    return Leaf(c.get().Full(Sizes(d), v.At(s), D(t), s), s);
+    return Leaf(c.get().FullOf(Sizes(d), v.At(s), D(t), s), s);
   });
   op("arange_of", [](Site s, C c, const Arg& a, const Arg& b, const Arg& step, int t) {
     return Leaf(c.get().ArangeOf(SizeOf(a), SizeOf(b), SizeOf(step), D(t), s), s);

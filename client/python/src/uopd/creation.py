@@ -10,7 +10,7 @@ from .base import Base, arg, sizes, tensor_class, wrap
 from .dtype import DType, DTypeLike, dtypes, to_dtype
 from .errors import WrongArgument
 from .runtime import client
-from .variable import is_size
+from .variable import Size, is_size
 
 if TYPE_CHECKING:
   from .tensor import Tensor
@@ -32,10 +32,10 @@ def _is_large(x: Any, kind: DType) -> bool:
   return kind is dtypes.uint64 and isinstance(x, int) and 2**63 <= x < 2**64
 
 
-def _shape(shape: tuple[Any, ...]) -> list[int]: return sizes(shape[0], shape[1:]) if shape else []
+def _shape(shape: tuple[Any, ...]) -> list[Any]: return sizes(shape[0], shape[1:]) if shape else []
 
 
-def _largest(shape: tuple[Any, ...]) -> list[int]: return [d.vmax if is_size(d) else d for d in _shape(shape)]
+def _largest(shape: tuple[Any, ...]) -> list[int]: return [d.vmax if isinstance(d, Size) else d for d in _shape(shape)]
 
 
 def _cornered(t: Tensor, shape: tuple[Any, ...]) -> Tensor:

@@ -12,6 +12,7 @@ from .errors import JitError as JitError, WrongJitType
 from .runtime import client
 from .tensor import Tensor
 from .variable import Size
+from .variable import now as value_now
 
 Result = TypeVar("Result")
 
@@ -39,9 +40,9 @@ class _Arguments:
       self.tensors.append(value)
     elif isinstance(value, Size):
       self.paths.append(path)
-      form, values = value.unbind() if type(value) is Size else (value.unbind()[0], dict([value.unbind()]))
-      self.rest.append((path, form))
-      for v, n in values.items():
+      self.rest.append((path, value.unbound()))
+      for v in value.variables():
+        n = value_now(v)
         if self.variables.setdefault(v.name, n) != n: raise JitError(f"TinyJit: variable {v.name} has two values, {self.variables[v.name]} and {n}")
     elif isinstance(value, dict):
       self.rest.append((path, len(value)))

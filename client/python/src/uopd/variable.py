@@ -62,10 +62,9 @@ class Size:
     """The variables that it is made of, sorted by name, each one once."""
     found = {v.name: v for atoms in self._terms for a in atoms for v in a._variables()}
     return [found[name] for name in sorted(found)]
-  def unbind(self) -> tuple[Size | int, dict[Variable, int]]:
-    """The same without values, and the values."""
-    values = {v.unbind()[0]: v.unbind()[1] for v in self.variables()}
-    return self._with(lambda a: a._unbound()), values
+  def unbound(self) -> Size | int:
+    """The same without the values of its variables."""
+    return self._with(lambda a: a._unbound())
   def sym_infer(self, var_vals: dict[str, int]) -> int:
     """The value with these values of the variables, by name."""
     out = self._evaluated(lambda a: a._infer(var_vals))
@@ -89,23 +88,38 @@ class Size:
       h = term if h is None else _core.add(h, term)
     return h
 
+  def _float(self) -> Any:
+    """The value as a tensor of the default float, which stays a variable."""
+    from .base import tensor_class
+    return tensor_class()(self, dtype=dtypes.default_float)
+
+  # With a float each of these is a tensor.
   def __add__(self, x: Any) -> Any:
+    if isinstance(x, float): return self._float() + x
     if not isinstance(x, (Size, int)): return NotImplemented
     return _sum([(self._terms, 1), (_terms(x), 1)])
   __radd__ = __add__
   def __sub__(self, x: Any) -> Any:
+    if isinstance(x, float): return self._float() - x
     if not isinstance(x, (Size, int)): return NotImplemented
     return _sum([(self._terms, 1), (_terms(x), -1)])
   def __rsub__(self, x: Any) -> Any: return -self + x
   def __neg__(self) -> Any: return _sum([(self._terms, -1)])
   def __pos__(self) -> Size: return self
   def __mul__(self, x: Any) -> Any:
+    if isinstance(x, float): return self._float() * x
     if not isinstance(x, (Size, int)): return NotImplemented
     products: list[tuple[dict[tuple[Atom, ...], int], int]] = []
     for b, m in _terms(x).items():
       products.append(({tuple(sorted(a + b, key=lambda v: v._name())): n for a, n in self._terms.items()}, m))
     return _sum(products)
   __rmul__ = __mul__
+  def __truediv__(self, x: Any) -> Any: return self._float() / x if isinstance(x, (int, float, Size)) else NotImplemented
+  def __rtruediv__(self, x: Any) -> Any: return x / self._float() if isinstance(x, (int, float)) else NotImplemented
+  def __pow__(self, x: Any) -> Any:
+    if isinstance(x, int) and 0 <= x <= 8: return math.prod([self] * x)
+    return self._float() ** x if isinstance(x, (float, Size)) else NotImplemented
+  def __rpow__(self, x: Any) -> Any: return x ** self._float() if isinstance(x, (int, float)) else NotImplemented
   def __floordiv__(self, x: Any) -> Any:
     if isinstance(x, int) and x > 0 and all(n % x == 0 for n in self._terms.values()): return _made({a: n // x for a, n in self._terms.items()})
     return _quotient("//", self, x)
@@ -186,11 +200,12 @@ class _Operation(Atom):
     for x in (self.a, self.b):
       if isinstance(x, Size): yield from x.variables()
   def _unbound(self) -> Size | int:
-    a, b = (x if isinstance(x, int) else x.unbind()[0] for x in (self.a, self.b))
+    a, b = (x if isinstance(x, int) else x.unbound() for x in (self.a, self.b))
     return _combined(self.kind, a, b)
   def _scalar(self) -> _core.Handle:
     a, b = (x if isinstance(x, int) else x.handle() for x in (self.a, self.b))
-    return _core.maximum(a, b) if self.kind == "max" else _core.div_mode(a, b, 2) if self.kind == "//" else _core.mod(a, b)
+    if self.kind == "max": return _core.maximum(self.a.handle(), b)  # type: ignore[union-attr]  # see Size.maximum
+    return _core.div_mode(a, b, 2) if self.kind == "//" else _core.mod(a, b)
   def __eq__(self, x: object) -> bool:
     return isinstance(x, _Operation) and (self.kind, self.a, self.b) == (x.kind, x.a, x.b)
   def __hash__(self) -> int: return hash((self.kind, self.a, self.b))
@@ -268,7 +283,7 @@ class Variable(Size, Atom):
     bound._val = val
     return bound
 
-  def unbind(self) -> tuple[Variable, int]:  # type: ignore[override]
+  def unbind(self) -> tuple[Variable, int]:
     """The variable without its value, and the value."""
     if self._val is None: raise ValueError(f"variable {self.name} has no value")
     return Variable(self.name, self.min, self.max, self._dtype), self._val
@@ -290,7 +305,9 @@ class Variable(Size, Atom):
     if isinstance(x, Variable): return (self.name, self.min, self.max, self._val) == (x.name, x.min, x.max, x._val)
     return False
   def __hash__(self) -> int: return hash((self.name, self.min, self.max, self._val))
-  def render(self) -> str: return self.name
+  def render(self) -> str:
+    """Its name."""
+    return self.name
   def __repr__(self) -> str:
     return f"Variable({self.name!r}, {self.min}, {self.max})" + (f".bind({self._val})" if self._val is not None else "")
   def __reduce__(self) -> Any: return _variable, (self.name, self.min, self.max, self._val, self._dtype and self._dtype.name)

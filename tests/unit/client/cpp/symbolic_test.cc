@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Tensors whose sizes are made of variables are tensors: realised, read, assigned, recorded.
+#include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "tests/unit/client/cpp/gradient_check.h"
@@ -80,13 +82,14 @@ TEST_F(SymbolicTest, SlicesCountFromTheEndAndAreCutOff) {
 
 TEST_F(SymbolicTest, MadeOfSizes) {
   const Size box[] = {N(2), 3};
-  EXPECT_THAT(Out(client_.Full(box, 7)), ElementsAre(7, 7, 7, 7, 7, 7));
-  EXPECT_THAT(Out(client_.Full(box, M(4), Dtype::I32).Sum()), ElementsAre(24));
-  EXPECT_THAT(Out(client_.Empty(box)), ElementsAre(0, 0, 0, 0, 0, 0));
+  EXPECT_THAT(Out(client_.FullOf(box, 7)), ElementsAre(7, 7, 7, 7, 7, 7));
+  EXPECT_THAT(Out(client_.FullOf(box, M(4), Dtype::I32).Sum()), ElementsAre(24));
+  EXPECT_THAT(Out(client_.EmptyOf(box)), ElementsAre(0, 0, 0, 0, 0, 0));
   EXPECT_THAT(Out(client_.ArangeOf(0, N(4))), ElementsAre(0, 1, 2, 3));
   EXPECT_THAT(Out(client_.ArangeOf(N(4), 7)), ElementsAre(4, 5, 6));
   EXPECT_THAT(Out(client_.ArangeOf(N(8), 7)), IsEmpty());
-  EXPECT_THAT(Out(client_.ArangeOf(1, 10, client_.Variable("step", 1, 4, 4))), ElementsAre(1, 5, 9));
+  EXPECT_THAT(Out(client_.ArangeOf(1, 10, client_.Variable("step", 1, 4, 4))),
+              ElementsAre(1, 5, 9));
   EXPECT_THAT(Out(client_.ArangeOf(N(5), 0, -2)), ElementsAre(5, 3, 1));
   EXPECT_FALSE(client_.ArangeOf(0, 5, N(1)).status().ok()) << "the step may be 0";
 }
@@ -114,6 +117,34 @@ TEST_F(SymbolicTest, OperationsThatWorkInABox) {
   EXPECT_THAT(Out(part.Bitcast(Dtype::U8).Cast(Dtype::F32)).size(), 48u);
 }
 
+TEST_F(SymbolicTest, SortsWhatThereIs) {
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");
+  const Tensor x = In({8}, {inf, 2, nan, -inf, 2, 9, 9, 9});
+  for (const bool descending : {false, true}) {
+    for (int64_t n : {5, 2, 8}) {
+      const auto [values, positions] = x.Narrow(0, 0, N(n)).Sort(0, descending);
+      const auto [want, places] = x.Narrow(0, 0, n).Sort(0, descending);
+      EXPECT_EQ(Out(positions.Cast(Dtype::F32)), Out(places.Cast(Dtype::F32))) << n;
+      EXPECT_EQ(Out(Where(values.IsNan(), -1.0, values)), Out(Where(want.IsNan(), -1.0, want)));
+    }
+  }
+  const Tensor whole = In({6}, {3, 1, 2, 9, 9, 9}).Cast(Dtype::I32).Narrow(0, 0, N(3));
+  EXPECT_THAT(Out(whole.TopK(2, 0, true).first.Cast(Dtype::F32)), ElementsAre(3, 2));
+  EXPECT_FALSE(whole.TopK(4, 0, true).first.status().ok()) << "there are three";
+}
+
+TEST_F(SymbolicTest, RepeatsAndRolls) {
+  const Tensor part = Ramp({8}).Narrow(0, 0, N(3));
+  EXPECT_THAT(Out(part.Repeat({2})), ElementsAre(0, 1, 2, 0, 1, 2));
+  EXPECT_THAT(Out(part.Unsqueeze(-1).Repeat({1, 2})), ElementsAre(0, 0, 1, 1, 2, 2));
+  EXPECT_THAT(Out(fn::RepeatInterleave(part, 2, 0)), ElementsAre(0, 0, 1, 1, 2, 2));
+  for (int64_t by : {0, 1, -1, 3, 4, -5})
+    EXPECT_EQ(Out(fn::Roll(part, {by}, {0})), Out(fn::Roll(Ramp({3}), {by}, {0}))) << by;
+  const Tensor positions = client_.FromHost(std::vector<int32_t>{2, -1, 0}, {3});
+  EXPECT_THAT(Out(part.Gather(0, positions)), ElementsAre(2, 2, 0));
+  EXPECT_THAT(Out(Ramp({8}).Gather(0, client_.ArangeOf(0, N(2)))), ElementsAre(0, 1));
+}
+
 TEST_F(SymbolicTest, ConvolutionsOfSymbolicImages) {
   const Tensor x = Ramp({2, 3, 9}), w = In({2, 3, 2}, Scattered(12, 1));
   for (int64_t n : {4, 7, 9}) {
@@ -132,7 +163,7 @@ TEST_F(SymbolicTest, StoresWithinMemoryWhateverTheValues) {
     const Tensor m = client_.Variable("m", 1, most, 3), n = client_.Variable("n", 0, 4, 4);
     const Size length[] = {m};
     Tensor part = cache.Narrow(0, n, m);
-    ASSERT_TRUE(part.TryAssign({client_.Full(length, 5)}).ok());
+    ASSERT_TRUE(part.TryAssign({client_.FullOf(length, 5)}).ok());
     EXPECT_THAT(Out(cache), ElementsAre(0, 0, 0, 0, 5, 5, 5, 0)) << most;
   }
 }
@@ -168,7 +199,8 @@ TEST_F(SymbolicTest, ReplaysTakeTheSizesOfTheirInputs) {
     ASSERT_TRUE(out.ok()) << out.status();
     EXPECT_EQ(Out((*out)[0]).size(), static_cast<size_t>(n));
   }
-  EXPECT_FALSE(jit(std::array{x.Narrow(0, 0, N(2) + 0 * M(1))}, std::array{VariableValue("n", 5)}).ok())
+  EXPECT_FALSE(
+      jit(std::array{x.Narrow(0, 0, N(2) + 0 * M(1))}, std::array{VariableValue("n", 5)}).ok())
       << "two values of n";
   EXPECT_FALSE(jit(std::array{x}).ok()) << "another form";
 }
@@ -181,7 +213,7 @@ TEST_F(SymbolicTest, ReplaysCheckTheirBoxes) {
     const Tensor length = M(m);
     const Size sizes[] = {length};
     Tensor part = cache.Narrow(0, N(n), length);
-    part.Assign(client_.Full(sizes, 1));
+    part.Assign(client_.FullOf(sizes, 1));
     return std::vector{cache.Narrow(0, 0, N(n) + length).Sum()};
   });
   const auto call = [&](int64_t start, int64_t length) {
