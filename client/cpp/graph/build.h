@@ -28,6 +28,8 @@ Tensor Same(const Tensor& t);
 Tensor Made(const Tensor& t, ir::UOp u, std::string_view what, Site site);
 
 std::string Text(const Dims& dims);
+// The shape with symbolic sizes, and the values of their variables. REQUIRES: no error.
+std::string ShapeText(const Tensor& t);
 // The name of a device as the daemon says it: "cpu" and "CPU:0" are one device.
 std::string DeviceName(std::string_view name);
 // The axis counted from the front; nullopt if it is outside [-rank, rank).
@@ -55,6 +57,8 @@ inline ir::Shape ShapeOf(const Tensor& t) { return *Ctx(t).ShapeOf(Value(t)); }
 // A size as index arithmetic in t's graph. INVALID_ARGUMENT if it is not made of numbers and
 // variables.
 absl::StatusOr<ir::UOp> IndexOf(const Tensor& t, Size size);
+// True if t is a size: a scalar i64 that is computed from variables. Beside other tensors it is like a C++ integer.
+bool IsSize(const Tensor& t);
 // t with other dimensions of the same product. Symbolic dimensions stay symbolic.
 Tensor ReshapeTo(const Tensor& t, const ir::SymbolicDims& dims, std::string_view what, Site site);
 // For an operation that needs concrete dimensions: nullopt, or the error with which it refuses t.

@@ -61,7 +61,7 @@ struct TensorState : std::enable_shared_from_this<TensorState> {
   // the uop is AFTER(replaces, STORE(view of replaces, value)), or an AFTER of such a one. Normalize decides whether that
   // happens in place.
   ir::UOp replaces;
-  std::shared_ptr<View> view;  // null: it is no view
+  View view;
   // The call whose answer has the contents, and where: one number for each piece. Empty: no answer
   // has them.
   Answer answer;
@@ -77,6 +77,9 @@ struct TensorState : std::enable_shared_from_this<TensorState> {
   TensorState* newer = nullptr;  // list of live tensors, oldest first
   TensorState* older = nullptr;
 };
+
+// The sizes of a tensor with the values that its variables are bound to. REQUIRES: no error.
+ir::Dims SizesNow(ir::UOpContext& ctx, const TensorState& tensor);
 
 class GraphState : public std::enable_shared_from_this<GraphState> {
  public:
@@ -126,6 +129,7 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   absl::Status Realize(std::span<const std::shared_ptr<TensorState>> tensors);
   // Reads the contents of one tensor into `out`, which has their size and stays until the future
   // has ended. Submits the tensor first if necessary.
+  // The sizes of a symbolic tensor are those that its variables are bound to.
   Future Read(const std::shared_ptr<TensorState>& tensor, std::span<char> out);
   // True if Read would take the contents from what this process has, without sending or waiting.
   bool AtHand(const TensorState& tensor) const;
@@ -263,6 +267,8 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
     histories_.Removed(number);
     buffers_.Remove(number);
   }
+  // The contents with the largest sizes.
+  Future ReadWhole(const std::shared_ptr<TensorState>& tensor, std::span<char> out);
   // The contents of a buffer.
   Future ReadBuffer(uint64_t number, std::span<char> out);
   // Fills in graph, digest and options.

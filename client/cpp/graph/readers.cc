@@ -98,8 +98,7 @@ std::vector<TensorState*> GraphState::Readers(const NumberSet& numbers,
 }
 
 bool GraphState::MakeComputable(TensorState& t) {
-  if (t.symbolic || ir::Product(t.dims) == 0 || IsOfOthers(t) || !Verified(t.uop).ok())
-    return false;
+  if (ir::Product(t.dims) == 0 || IsOfOthers(t) || !Verified(t.uop).ok()) return false;
   if (IsStored(t.uop) && !t.replaces) t.uop = Distinct(t.uop);
   return Verified(t.uop).ok();
 }
@@ -181,7 +180,7 @@ void GraphState::AddReaders(Plan& plan) {
   for (TensorState* t : Readers(blocked, plan.pending)) {
     const int64_t size = ir::Product(t->dims) * ir::ByteSize(t->dtype);
     if (t->uop.Is(Op::BUFFER) || size == 0) continue;
-    if (IsStored(t->uop) || t->replaces || t->symbolic) return;  // these keep their buffers
+    if (IsStored(t->uop) || t->replaces) return;  // these keep their buffers
     if (IsOfOthers(*t)) return;  // a replay of what another thread records must compute it
     bytes += size;
     if (bytes > blocked_bytes + kMoreMemory || !Verified(t->uop).ok()) return;

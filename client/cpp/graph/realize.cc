@@ -49,9 +49,15 @@ void GraphState::Discard(std::span<const Pending> pending) {
 }
 
 UOp GraphState::NewTarget(const TensorState& t) {
+  const ir::Shape shape = *ctx_->ShapeOf(t.uop);
   auto buffer = [&](const ir::Dims& dims, std::string_view device) {
-    return NewBuffer(t.dtype, dims, device,
-                     static_cast<uint64_t>(ir::Product(dims) * ir::ByteSize(t.dtype)));
+    const UOp whole = NewBuffer(t.dtype, dims, device,
+                                static_cast<uint64_t>(ir::Product(dims) * ir::ByteSize(t.dtype)));
+    if (!t.symbolic) return whole;
+    ir::SymbolicDims sizes(shape.begin(), shape.end());
+    for (size_t i = 0; i < sizes.size(); ++i)  // a piece has a part of one axis, which is a number
+      if (sizes[i].Is(Op::CONST)) sizes[i] = ctx_->Idx(dims[i]);
+    return ctx_->WithSources(whole, ir::SymbolicDims{ir::ShapeArg(*ctx_, ir::Shape(sizes))});
   };
   if (!InPieces(t.uop)) return buffer(t.dims, t.device);
   const ir::Layout layout = LayoutOf(t.uop);
@@ -87,19 +93,13 @@ absl::StatusOr<GraphState::Plan> GraphState::MakePlan(
     if (!t->error.ok()) return t->error;
     if (t->graph.get() != this)
       return absl::InvalidArgumentError("tensors of different clients cannot be computed together");
-    if (t->symbolic) {
-      return absl::InvalidArgumentError(
-          "a tensor with a symbolic dimension cannot be computed by itself");
-    }
     UOPD_TRY(Verified(t->uop));
     add(t);
     // An assignment to this tensor, or to another view of the same tensor, waits in the tensors that it is a view of.
-    for (const View* view = apart_ ? nullptr : t->view.get(); view != nullptr;
-         view = view->above.get()) {
-      const std::shared_ptr<TensorState> whole = view->of.lock();
-      if (whole != nullptr && whole->error.ok() && whole->replaces && !whole->symbolic &&
-          !IsOfOthers(*whole))
-        add(whole);
+    for (TensorState* whole = apart_ ? nullptr : t->view.of; whole != nullptr;
+         whole = whole->view.of) {
+      if (whole->error.ok() && whole->replaces && !IsOfOthers(*whole))
+        add(whole->shared_from_this());
     }
   }
   UOPD_TRY(SubmitApart(outside));

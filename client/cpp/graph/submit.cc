@@ -155,7 +155,7 @@ absl::Status GraphState::Send(const Plan& plan, std::vector<uint64_t>& returned)
   call.free_buffers = sent.frees;
   call.free_buffers.insert(call.free_buffers.end(), sent.orphans.begin(), sent.orphans.end());
   if (Recording* const r = RecorderOfCalls()) {
-    r->Add(call, plan.form.buffers, *ctx_, plan.form.sink);
+    r->Add(call, plan.form.buffers, *ctx_, plan.form.sink, plan.form.conditions);
     std::vector<UOp> values;
     for (const Pending& p : plan.pending) values.push_back(p.state->uop);
     r->NoteUsed(values);

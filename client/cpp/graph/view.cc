@@ -128,16 +128,51 @@ UOp Written(ir::UOpContext& ctx, UOp whole, std::span<const UOp> steps, UOp valu
   return ir::After(ctx, whole, {ir::Store(ctx, PartOf(ctx, whole, steps), value)});
 }
 
-void MoveTo(View& view, ir::UOpContext& from, ir::UOpContext& to,
-            absl::flat_hash_map<uint32_t, UOp>& map) {
-  if (!view.step) return;
-  const UOp u = view.step;
+void BeginView(TensorState& t, TensorState& of, UOp step) {
+  View& v = t.view;
+  v.of = &of;
+  if (step && !step.Is(Op::DETACH)) v.steps.push_back(step);
+  v.next = of.view.first;
+  if (v.next != nullptr) v.next->view.previous = &t;
+  of.view.first = &t;
+}
+
+void EndView(TensorState& t) {
+  View& v = t.view;
+  TensorState* last = nullptr;
+  for (TensorState* own = v.first; own != nullptr; own = own->view.next) {
+    own->view.of = v.of;
+    if (v.of != nullptr)
+      own->view.steps.insert(own->view.steps.end(), v.steps.begin(), v.steps.end());
+    else
+      own->view.steps.clear();
+    last = own;
+  }
+  if (v.of == nullptr) {
+    for (TensorState* own = v.first; own != nullptr;) {
+      TensorState* const next = own->view.next;
+      own->view.next = own->view.previous = nullptr;
+      own = next;
+    }
+    return;
+  }
+  // Its views take its place in the list.
+  TensorState* const first = v.first != nullptr ? v.first : v.next;
+  (v.previous != nullptr ? v.previous->view.next : v.of->view.first) = first;
+  if (first != nullptr) first->view.previous = v.previous;
+  if (last == nullptr) return;
+  last->view.next = v.next;
+  if (v.next != nullptr) v.next->view.previous = last;
+}
+
+UOp StepIn(ir::UOpContext& to, UOp step, ir::UOpContext& from,
+           absl::flat_hash_map<uint32_t, UOp>& map) {
   // Zeros stand for what it was applied to.
   ir::SymbolicDims dims, srcs;
-  for (UOp d : *from.ShapeOf(u.src(0))) dims.push_back(ir::CopyTo(from, d, to, map));
-  srcs.push_back(ir::Expand(to, to.Const(u.dtype(), 0), ir::ShapeArg(to, ir::Shape(dims))));
-  for (UOp s : u.srcs().subspan(1)) srcs.push_back(ir::CopyTo(from, s, to, map));
-  view.step = to.Make(u.op(), u.dtype(), srcs, ir::CopyArg(to, u));
+  for (UOp d : *from.ShapeOf(step.src(0))) dims.push_back(ir::CopyTo(from, d, to, map));
+  srcs.push_back(ir::Expand(to, to.Const(step.dtype(), 0), ir::ShapeArg(to, ir::Shape(dims))));
+  for (UOp s : step.srcs().subspan(1)) srcs.push_back(ir::CopyTo(from, s, to, map));
+  return to.Make(step.op(), step.dtype(), srcs, ir::CopyArg(to, step));
 }
 
 }  // namespace uopd::client

@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "client/cpp/graph/build.h"
 #include "client/cpp/graph/caller.h"
+#include "core/ir/analysis/sizes.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
 #include "core/ir/verify/spec.h"
@@ -15,6 +16,19 @@ namespace {
 
 absl::Status Misused(std::string message) {
   return absl::FailedPreconditionError(Cat("Jit: ", message));
+}
+
+// The value with the sizes that these variables give it.
+ir::UOp Rebound(ir::UOpContext& ctx, ir::UOp value, std::span<const VariableValue> variables) {
+  ir::Substitution map;
+  for (ir::UOp u : ir::Toposort(ctx, value)) {
+    if (!u.Is(ir::Op::BIND) || u.n_src() != 2 || ir::IsFloat(u.dtype())) continue;
+    for (const VariableValue& v : variables) {
+      if (v.is_float() || v.name() != u.src(0).text() || v.bits() == u.src(1).const_int()) continue;
+      map[u.id()] = ctx.Make(ir::Op::BIND, u.dtype(), {u.src(0), ctx.Idx(v.bits())}, {}, u.tag());
+    }
+  }
+  return map.empty() ? value : ir::Substitute(ctx, value, map);
 }
 
 std::string Shown(const TensorState& t) { return Cat(ir::Name(t.dtype), " ", Text(t.dims)); }
@@ -157,7 +171,11 @@ void Recording::NoteSeparated(const TensorState& t) {
 }
 
 Recording::Input Recording::Describe(const Tensor& t) {
-  return {t.dtype(), t.dims(), t.device(), t.devices(), t.shard_axis(), t.shard_sizes()};
+  Input out = {t.dtype(), t.dims(), t.device(), t.devices(), t.shard_axis(), t.shard_sizes(), ""};
+  if (t.is_symbolic()) {
+    for (ir::UOp d : ShapeOf(t)) Append(out.form, ir::SizeText(d), ";");
+  }
+  return out;
 }
 
 absl::StatusOr<std::vector<uint64_t>> Recording::NumbersOfInputs(std::span<const Tensor> inputs) {
@@ -179,7 +197,7 @@ absl::StatusOr<std::vector<uint64_t>> Recording::NumbersOfInputs(std::span<const
 }
 
 void Recording::Add(const Call& call, std::span<const uint64_t> numbers, ir::UOpContext& ctx,
-                    ir::UOp sink) {
+                    ir::UOp sink, std::span<const SizeCondition> conditions) {
   Recorded& recorded = calls_.emplace_back();
   recorded.call = call;
   recorded.call.free_buffers.clear();
@@ -209,8 +227,14 @@ void Recording::Add(const Call& call, std::span<const uint64_t> numbers, ir::UOp
   for (ir::UOp v : ir::Variables(ctx, sink)) {
     if (v.text().ends_with(kAnotherValue)) two_values_ = v.text();
     recorded.variables.emplace_back(v.text());
-    recorded.floats.push_back(ir::IsFloat(v.dtype()));
+    const bool is_float = ir::IsFloat(v.dtype());
+    recorded.floats.push_back(is_float);
+    recorded.ranges.emplace_back(is_float ? 0 : v.ints()[0], is_float ? 0 : v.ints()[1]);
   }
+  copied_.clear();
+  const auto copy = [&](ir::UOp size) { return ir::CopyTo(ctx, size, sizes_, copied_); };
+  for (const SizeCondition& c : conditions)
+    recorded.conditions.push_back({copy(c.start), copy(c.size), copy(c.whole)});
 }
 
 absl::Status Recording::CheckState(const char* when, const NumberSet* maybe_used) const {
@@ -325,6 +349,57 @@ std::vector<RecordedGraph> Recording::Graphs() const {
   return out;
 }
 
+absl::StatusOr<std::vector<VariableValue>> Recording::ValuesOf(
+    std::span<const Tensor> inputs, std::span<const VariableValue> given) const {
+  std::vector<VariableValue> out(given.begin(), given.end());
+  for (const Tensor& t : inputs) {
+    if (!t.is_symbolic()) continue;
+    for (ir::UOp d : ShapeOf(t)) {
+      for (const auto& [name, value] : ir::BoundVariables(d)) {
+        const auto known =
+            std::ranges::find(out, name, [](const VariableValue& v) { return v.name(); });
+        if (known == out.end())
+          out.emplace_back(name, value);
+        else if (known->is_float() || known->bits() != value)
+          return absl::InvalidArgumentError(Cat("Jit: variable ", name, " has two values, ",
+                                                known->bits(), " and ", value, " of an input"));
+      }
+    }
+  }
+  return out;
+}
+
+absl::Status Recording::CheckSizes(const Recorded& recorded, const Call& call) {
+  for (size_t i = 0; i < recorded.variables.size(); ++i) {
+    const auto [min, max] = recorded.ranges[i];
+    const int64_t value = call.variables[i];
+    if (recorded.floats[i] || (value >= min && value <= max)) continue;
+    return absl::InvalidArgumentError(Cat("Jit: variable ", recorded.variables[i], " (", value,
+                                          ") is outside ", min, " to ", max));
+  }
+  const auto values = [&](ir::UOp variable) -> std::optional<int64_t> {
+    const auto at = std::ranges::find(recorded.variables, variable.text());
+    if (at == recorded.variables.end()) return std::nullopt;
+    return call.variables[static_cast<size_t>(at - recorded.variables.begin())];
+  };
+  for (const SizeCondition& c : recorded.conditions) {
+    const auto start = ir::BoundValue(c.start, values), size = ir::BoundValue(c.size, values),
+               whole = ir::BoundValue(c.whole, values);
+    if (start && size && whole && *start >= 0 && *size >= 0 && *size <= *whole &&
+        *start <= *whole - *size)
+      continue;
+    std::string now;
+    for (size_t i = 0; i < recorded.variables.size(); ++i) {
+      if (!recorded.floats[i])
+        Append(now, now.empty() ? "" : ", ", recorded.variables[i], " = ", call.variables[i]);
+    }
+    return absl::InvalidArgumentError(Cat("Jit: ", ir::SizeText(c.size), " elements from ",
+                                          ir::SizeText(c.start), " on are not within ",
+                                          ir::SizeText(c.whole), ", where ", now));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Recording::SetVariables(std::span<const VariableValue> values,
                                      const Recorded& recorded, Call& call) const {
   for (const VariableValue& value : values) {
@@ -388,6 +463,7 @@ absl::Status Recording::ReplayOne(const Recorded& recorded, std::span<const uint
   for (const Known& known : known_) {
     const auto t = known.state.lock();
     if (t == nullptr || !written_.Contains(known.numbers[0])) continue;
+    if (t->symbolic) t->uop = Rebound(graph.ctx(), t->uop, variables);
     graph.TakeContents(*t, answer, returned);
     t->since = ++graph.now_;
   }
@@ -436,7 +512,8 @@ absl::StatusOr<std::vector<Tensor>> Recording::Replay(std::span<const Tensor> in
     UOPD_TRY(WithFrame(own[i].status(), Cat("taking input ", i, " of a Jit")));
     const Input want = inputs_[i], got = Describe(own[i]);
     if (got.dtype != want.dtype || got.dims != want.dims || got.device != want.device ||
-        got.devices != want.devices || got.axis != want.axis || got.sizes != want.sizes) {
+        got.devices != want.devices || got.axis != want.axis || got.sizes != want.sizes ||
+        got.form != want.form) {
       return absl::InvalidArgumentError(Cat("Jit: input ", i, " is ", Shown(*own[i].state()),
                                             " on ", got.device, "; the function was recorded with ",
                                             ir::Name(want.dtype), " ", Text(want.dims), " on ",
@@ -449,6 +526,14 @@ absl::StatusOr<std::vector<Tensor>> Recording::Replay(std::span<const Tensor> in
     }
     for (size_t k = 0; k < i && writes_inputs_; ++k) copy |= own[k].state() == own[i].state();
     if (copy) own[i] = own[i].Contiguous();
+  }
+  UOPD_ASSIGN(const std::vector<VariableValue> values, ValuesOf(own, variables));
+  for (const Recorded& recorded : calls_) {  // before anything is sent
+    if (recorded.variables.empty()) continue;
+    Call call;
+    call.variables = recorded.call.variables;
+    UOPD_TRY(SetVariables(values, recorded, call));
+    UOPD_TRY(CheckSizes(recorded, call));
   }
   UOPD_ASSIGN(const std::vector<uint64_t> numbers, NumbersOfInputs(own));
   // The contents of an input that is given twice travel once.
@@ -468,7 +553,7 @@ absl::StatusOr<std::vector<Tensor>> Recording::Replay(std::span<const Tensor> in
   Positions positions;
   bool first = true;
   for (const Recorded& recorded : calls_) {
-    UOPD_TRY(ReplayOne(recorded, numbers, variables, positions, first));
+    UOPD_TRY(ReplayOne(recorded, numbers, values, positions, first));
     first = false;
   }
   return outputs_;

@@ -35,7 +35,8 @@ class Recording {
   std::vector<RecordedGraph> Graphs() const;
 
   // Called by GraphState before it sends the call. `numbers`: the buffers of the slots.
-  void Add(const Call& call, std::span<const uint64_t> numbers, ir::UOpContext& ctx, ir::UOp sink);
+  void Add(const Call& call, std::span<const uint64_t> numbers, ir::UOpContext& ctx, ir::UOp sink,
+           std::span<const SizeCondition> conditions = {});
   // The values that a call computes. Tensors that were made before, and that are no memory, are computed by the call: replays will
   // find what they are computed from, which must stay as it is.
   void NoteUsed(std::span<const ir::UOp> values);
@@ -64,7 +65,9 @@ class Recording {
     Call call;
     std::vector<Slot> slots;
     std::vector<std::string> variables;
-    std::vector<bool> floats;  // which variables are floats
+    std::vector<bool> floats;                         // which variables are floats
+    std::vector<std::pair<int64_t, int64_t>> ranges;  // of those that are integers
+    std::vector<SizeCondition> conditions;            // in sizes_
   };
   // A tensor that had memory when the recording began, or that the calls write.
   struct Known {
@@ -78,6 +81,7 @@ class Recording {
     std::vector<std::string> devices;  // of its pieces
     int64_t axis = -1;
     Dims sizes;
+    std::string form;  // of symbolic sizes, without the values of variables
   };
 
   explicit Recording(std::shared_ptr<GraphState> graph);
@@ -99,6 +103,11 @@ class Recording {
   // `maybe_used`: the buffers of the calls. If it is given, tensors that do not have them are not
   // looked at if another thread assigned to them.
   absl::Status CheckState(const char* when, const NumberSet* maybe_used) const;
+  // The values that variables have in a replay: those that are given, and those of the inputs' sizes.
+  absl::StatusOr<std::vector<VariableValue>> ValuesOf(std::span<const Tensor> inputs,
+                                                      std::span<const VariableValue> given) const;
+  // The integers that a call takes are within their variables, and every box within its tensor.
+  static absl::Status CheckSizes(const Recorded& recorded, const Call& call);
   absl::Status SetVariables(std::span<const VariableValue> values, const Recorded& recorded,
                             Call& call) const;
   // By the numbers of buffers that hold positions of random numbers: those of one replay.
@@ -117,6 +126,8 @@ class Recording {
   absl::flat_hash_map<uint64_t, int> input_of_;  // number of a buffer -> position
   std::vector<Known> known_;
   std::vector<Recorded> calls_;
+  ir::UOpContext sizes_;
+  absl::flat_hash_map<uint32_t, ir::UOp> copied_;  // sizes of the client's context, during one Add
   std::vector<Tensor> outputs_, held_;
   NumberSet state_;    // the buffers of known_, when the recording began
   NumberSet written_;  // buffers that replays write, without those of inputs

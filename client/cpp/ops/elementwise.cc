@@ -8,6 +8,9 @@
 #include "client/cpp/ops/common.h"
 #include "client/cpp/ops/operands.h"
 #include "client/cpp/ops/sigmoid.h"
+#include "client/cpp/ops/sized.h"
+#include "core/ir/analysis/polynomial.h"
+#include "core/ir/analysis/sizes.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
 #include "core/rules/gradient.h"
@@ -175,7 +178,6 @@ Dtype UnsignedOf(int64_t bytes) {
 
 // Bitcast to a dtype of another size: the last axis has more or fewer elements. The first element has the low bits.
 Tensor BitcastSizes(const Tensor& t, Dtype dtype, Site site) {
-  if (auto wrong = Symbolic(t, "Bitcast", site)) return *wrong;
   const int64_t from = ir::ByteSize(t.dtype()), to = ir::ByteSize(dtype);
   const Dtype narrow = UnsignedOf(std::min(from, to)), wide = UnsignedOf(std::max(from, to));
   const int64_t parts = std::max(from, to) / std::min(from, to), bits = 8 * std::min(from, to);
@@ -183,6 +185,17 @@ Tensor BitcastSizes(const Tensor& t, Dtype dtype, Site site) {
     return Wrong(t, "Bitcast", site,
                  Cat("the last axis of ", ir::Name(t.dtype()), " ", Text(t.dims()),
                      " is no whole number of ", ir::Name(dtype), " elements"));
+  }
+  if (t.is_symbolic()) {
+    ir::UOpContext& ctx = Ctx(t);
+    ir::SymbolicDims sizes = SizesOf(t);
+    const ir::UOp last = to > from ? ir::MaybeDivided(ctx, sizes.back(), parts)
+                                   : ProductOf(ctx, sizes.back(), ctx.Idx(parts));
+    if (!last)
+      return Wrong(t, "Bitcast", site,
+                   Cat("the last axis is no multiple of ", parts, " for all sizes"));
+    sizes.back() = last.Is(Op::CONST) ? last : ir::CanonicalSize(ctx, last);
+    return Cornered(BitcastSizes(Boxed(t, site), dtype, site), sizes, site);
   }
   const Tensor shift = IotaLike(t, parts, wide) * bits;
   Dims dims = t.dims();

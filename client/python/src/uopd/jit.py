@@ -11,7 +11,8 @@ from .convert import is_numpy
 from .errors import JitError as JitError, WrongJitType
 from .runtime import client
 from .tensor import Tensor
-from .variable import Variable
+from .variable import Size
+from .variable import now as value_now
 
 Result = TypeVar("Result")
 
@@ -37,9 +38,12 @@ class _Arguments:
     if isinstance(value, Tensor):
       self.paths.append(path)
       self.tensors.append(value)
-    elif isinstance(value, Variable):
+    elif isinstance(value, Size):
       self.paths.append(path)
-      self.variables[value.name] = value.unbind()[1]
+      self.rest.append((path, value.unbound()))
+      for v in value.variables():
+        n = value_now(v)
+        if self.variables.setdefault(v.name, n) != n: raise JitError(f"TinyJit: variable {v.name} has two values, {self.variables[v.name]} and {n}")
     elif isinstance(value, dict):
       self.rest.append((path, len(value)))
       for key, v in value.items(): self._add(f"{path}[{key!r}]", v)
