@@ -88,19 +88,47 @@ os.kill(os.getpid(), signal.SIGKILL)
   finally: os.kill(child, signal.SIGKILL)
 
 
-def test_a_new_connection_starts_the_own_daemon_again_if_it_has_ended():
-  r = python("""
+KILL = """
 import os, signal
+import numpy as np
 import uopd
-from uopd import Tensor, daemon
-Tensor([1]).numpy()
-folder = daemon._own.folder
-os.kill(daemon._own._process.pid, signal.SIGKILL)
-daemon._own._process.wait()
+from uopd import Tensor, TinyJit, daemon
+def kill():
+  process = daemon._own._process
+  os.kill(process.pid, signal.SIGKILL)
+  process.wait()
+"""
+
+
+def test_work_goes_on_when_the_own_daemon_has_ended():
+  r = python(KILL + """
+host = Tensor(np.arange(3.0))
+stored = (host + 1).realize()
+step = TinyJit(lambda x: (x * 2).realize())
+for _ in range(3): step(Tensor([1.0, 2.0]))
+address = daemon._own.address
+for _ in range(2):
+  kill()
+  print((Tensor([1]) + 1).tolist(), (host * 2).tolist(), step(Tensor([3.0, 4.0])).tolist(), daemon._own.address == address)
+try: print(stored.tolist())
+except uopd.Error as e: print(type(e).__name__, "restart" in str(e))
 uopd.connect()
-print((Tensor([1]) + 1).tolist(), os.path.exists(folder))
+print((Tensor([1]) + 1).tolist())
 """, env=own_environment())
-  assert r.stdout == "[2] False\n", (r.stdout, r.stderr)
+  assert r.stdout == "[2] [0.0, 2.0, 4.0] [6.0, 8.0] True\n" * 2 + "FailedPrecondition True\n[2]\n", (r.stdout, r.stderr)
+
+
+def test_a_daemon_that_ends_again_and_again_is_started_by_connect():
+  r = python(KILL + """
+daemon.STARTS_LIMIT = 2
+Tensor([1]).numpy()
+kill()
+Tensor([1]).numpy()
+kill()
+uopd.connect()
+print((Tensor([1]) + 1).tolist())
+""", env=own_environment())
+  assert r.stdout == "[2]\n", (r.stdout, r.stderr)
 
 
 def test_tensors_of_the_parent_are_refused_after_fork():

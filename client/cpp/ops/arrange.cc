@@ -30,7 +30,7 @@ Tensor Roll(const Tensor& x, const Dims& shifts, const Dims& axes, Site site) {
     const Tensor parts[] = {out.Narrow(*a, n - by, by, site), out.Narrow(*a, 0, n - by, site)};
     out = Concat(parts, *a, site);
   }
-  return out;
+  return out.state() == x.state() ? Another(x) : out;
 }
 
 Tensor RepeatInterleave(const Tensor& x, int64_t times, std::optional<int64_t> axis, Site site) {

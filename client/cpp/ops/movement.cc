@@ -109,7 +109,7 @@ Tensor Tensor::Pad(Dims before, Dims after, double value, Site site) const {
     if (before[i] < 0 || after[i] < 0) return Wrong(*this, "Pad", site, "padding is negative");
     to.push_back(SumOf(ctx, from[i], ctx.Idx(before[i] + after[i])));
   }
-  if (to == from) return *this;
+  if (to == from) return Same(*this);
   const ir::UOp start = ir::ShapeArg(ctx, before), shape = ir::ShapeArg(ctx, ir::Shape(to));
   Tensor padded = Made(*this, ir::Pad(ctx, Value(*this), start, shape), "Pad", site);
   if (value == 0 || !padded.status().ok()) return padded;
@@ -144,7 +144,7 @@ Tensor Tensor::Shrink(Dims begin, Dims end, Site site) const {
 
 Tensor Tensor::Flip(Dims axes, Site site) const {
   if (!status().ok()) return *this;
-  if (rank() == 0 && axes.size() == 1 && (axes[0] == 0 || axes[0] == -1)) return *this;
+  if (rank() == 0 && axes.size() == 1 && (axes[0] == 0 || axes[0] == -1)) return Same(*this);
   for (int64_t& a : axes) {
     const auto axis = Axis(a, rank());
     if (!axis) return Wrong(*this, "Flip", site, Cat("axis ", a, " of shape ", Text(dims())));
