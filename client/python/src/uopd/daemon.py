@@ -23,7 +23,7 @@ class OwnDaemon:
 
   It ends with this process, however that ends, and with nothing else: neither with the thread that started it, nor later because
   a child of fork() lives on. If it ends by itself or is killed, another one is started at the same address; the connection then
-  opens another session by itself. After STARTS_LIMIT starts within STARTS_S seconds that waits for the next connect().
+  opens another session by itself; calls before the program serves may fail. After STARTS_LIMIT starts within STARTS_S seconds the next one waits for connect().
   """
 
   def __init__(self, program: str) -> None:
@@ -31,7 +31,7 @@ class OwnDaemon:
     self.folder = tempfile.mkdtemp(prefix="uopd-")
     self._log_path = os.path.join(self.folder, "log")
     self._owner = os.getpid()
-    self._lock = threading.Lock()  # of the process, when there may be another one
+    self._lock = threading.Lock()  # held while the program is started or ended
     self._stopped = False
     self._starts: list[float] = []
     self._process: subprocess.Popen[bytes]
@@ -69,24 +69,24 @@ class OwnDaemon:
 
   def _watch(self) -> None:
     """In a thread of its own: starts the program again when it has ended."""
-    while True:
-      with self._lock:
-        if self._stopped or self._process.poll() is not None: end = -1
-        else: end = os.pidfd_open(self._process.pid)
-      if end >= 0:
-        over = select.poll()
-        over.register(end, select.POLLIN)
-        try: over.poll()
-        finally: os.close(end)
+    while not self._stopped:
+      self._wait()
       with self._lock:
         recent = [t for t in self._starts if t > time.monotonic() - STARTS_S]
         if self._stopped or len(recent) >= STARTS_LIMIT: return
-        try: self._start_again()
+        try:
+          if self._process.poll() is not None: self._start()
         except ConnectionError: return  # connect() says why
 
-  def _start_again(self) -> None:
-    """REQUIRES: _lock is held."""
-    if self._process.poll() is not None: self._start()
+  def _wait(self) -> None:
+    """Waits until the program has ended. Leaves its exit status to others."""
+    try: end = os.pidfd_open(self._process.pid)
+    except ProcessLookupError: return  # another thread has its status, or gets it now
+    try:
+      over = select.poll()
+      over.register(end, select.POLLIN)
+      over.poll()
+    finally: os.close(end)
 
   def _log(self) -> str:
     try:
