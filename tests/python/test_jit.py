@@ -180,10 +180,6 @@ def test_one_tensor_as_two_arguments():
   for i in range(3): f(Tensor([1.0]), Tensor([2.0]))
   x = Tensor(np.array([5.0], np.float32))
   assert f(x, x).item() == 15 and f(x, x).item() == 15
-  both = TinyJit(lambda x, y: (x.assign(x + 1).realize(), (y * 2).realize()))
-  for i in range(3): both(Tensor([1.0]), Tensor([2.0]))
-  x = Tensor([5.0]).realize()
-  assert both(x, x)[1].item() == 10
 
 
 def test_pickle_and_keywords():
@@ -318,3 +314,89 @@ def test_tensors_made_outside_of_a_function_and_never_realised():
   f(Tensor([1.0, 1.0]))
   with pytest.raises(uopd.errors.FailedPrecondition, match="assigned inside of it"): f(Tensor([1.0, 1.0]))
   assert state.tolist() == [2, 2]
+
+
+def test_results_that_nothing_computed_are_new_in_each_replay():
+  f = TinyJit(lambda a: (a.float(), a[:], a.reshape(1), a.detach(), a + 1))
+  for i in range(5): assert [t.tolist() for t in f(Tensor([float(i)]))] == [[i]] * 4 + [[i + 1]]
+
+
+def test_gradients_by_tensors_that_share_memory_survive_a_recording():
+  """A recording gives tensors that share memory with another one their own. A gradient by one stays one by the other, or is an error."""
+  for alias in (lambda x: +x, lambda x: x.flatten(), lambda x: x.detach()):
+    x = Tensor([6.0, -1.0]).realize()
+    same, y = alias(x), x * 2
+    f = TinyJit(lambda a: (a + 1,))
+    expected = y.sum().gradient(same)[0].tolist()
+    for _ in range(3): f(Tensor([1.0]))
+    assert y.sum().gradient(same)[0].tolist() == expected == y.sum().gradient(x)[0].tolist()
+    assert (y + same * 3).sum().gradient(same)[0].tolist() == [5, 5]
+
+  x = Tensor([[4.5, -1.5, -1.5], [1.5, 2.5, 0.5]]).realize()
+  same = x.permute(0, 1)
+  f = TinyJit(lambda a: (x.unsqueeze(1), a.contiguous()))
+  f(Tensor([1.0]))
+  y = x.cumsum(1)
+  f(Tensor([2.0]))
+  x[:2] += x[0:2]
+  try: assert y.sum().gradient(same)[0].tolist() == [[3, 2, 1]] * 2
+  except uopd.errors.FailedPrecondition: pass
+
+
+def test_gradients_through_a_replay_are_errors():
+  w, head = Tensor([2.0, 3.0]).realize(), Tensor([1.0, 1.0]).realize()
+  f = TinyJit(lambda x: (w * x).realize())
+  for i in range(4):
+    x = Tensor([1.0, 2.0]).realize()
+    y = f(x)
+    if i == 0:
+      assert y.sum().gradient(x)[0].tolist() == [2, 3]
+      continue
+    for target in (x, w):
+      with pytest.raises(uopd.errors.FailedPrecondition, match="graph"): (y * 2).sum().gradient(target)
+    assert (y * head).sum().gradient(head)[0].tolist() == [2, 6]  # the replay did not see it
+
+
+def test_views_as_arguments_that_are_assigned():
+  for view in (lambda t: t.detach(), lambda t: t[0:2], lambda t: t[::2], lambda t: t.reshape(2, 2)[0], lambda t: t):
+    f = TinyJit(lambda a: (a.assign(a + 10) * 1).realize())
+    for i in range(5):
+      t = Tensor([1.0, 2.0, 3.0, 4.0]).realize()
+      v, whole = view(t), t.numpy().copy()
+      want = v.numpy() + 10
+      assert f(v).tolist() == want.tolist() == v.tolist(), i
+      np.testing.assert_array_equal(view(t).numpy(), want)
+      assert np.count_nonzero(t.numpy() != whole) == want.size
+
+
+def test_one_tensor_twice_where_one_is_assigned():
+  both = TinyJit(lambda x, y: (x.assign(x + 1).realize(), (y * 2).realize()))
+  for _ in range(3): both(Tensor([1.0]), Tensor([2.0]))
+  x = Tensor([5.0]).realize()
+  with pytest.raises(uopd.errors.JitError, match="inputs 0 and 1 are the same tensor"): both(x, x)
+  y = x.detach()  # another tensor of the same value
+  assert both(x, y)[1].tolist() == [10] and (x.tolist(), y.tolist()) == ([6], [5])
+  y = x.float()
+  assert both(y, x)[1].tolist() == [12] and (x.tolist(), y.tolist()) == ([6], [7])
+
+
+def test_what_a_lazy_tensor_of_outside_was_computed_from_is_assigned_after_it_was_realised():
+  x = Tensor([[1, -7, 7]]).realize()
+  y = x.abs()
+  f = TinyJit(lambda a: (y.reshape(3) + 2, y.reshape(3)))
+  for _ in range(3): assert f(Tensor([1]))[0].sum().item() == 21
+  y.numpy()
+  x *= 3
+  x.realize()
+  try: assert f(Tensor([1]))[0].sum().item() == 21
+  except uopd.errors.JitError as e: assert "not realised" in str(e)
+
+
+def test_data_made_inside_of_a_function_and_written_later():
+  def f(a):
+    x = Tensor(np.array([1.0, 2.0], np.float32))
+    y = (x + a).realize()
+    x[:1].assign(Tensor([5.0]))
+    return y, (x * 1).realize()
+  f = TinyJit(f)
+  for i in range(5): assert [t.tolist() for t in f(Tensor([float(i)]))] == [[1 + i, 2 + i], [5, 2]]

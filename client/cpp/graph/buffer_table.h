@@ -34,6 +34,12 @@ struct ClientBuffer {
   uint64_t counters = 0;   // the contents are the position of this many random numbers (random.h)
   uint64_t version = 0;    // counts the calls that write it
   uint64_t written = 0;    // when it got another value than its tensor had before (history.h)
+  // The buffer whose contents were copied here for a tensor that shared that buffer until then, if there was one: number,
+  // handle, and `written` at that time. So gradients by the one are gradients by the other.
+  struct Origin {
+    uint64_t number, handle, written;
+  };
+  std::optional<Origin> origin;
   // What makes the contents, if that is on the way. If it failed, so does every use of the buffer.
   std::optional<Future> maker;
 
@@ -55,6 +61,12 @@ class BufferTable {
   // All numbers are below this one.
   uint64_t end() const { return places_.size(); }
   bool Has(uint64_t number) const { return places_[number].used; }
+  // The buffer has the contents of another one, which its tensor had before.
+  void NoteCopy(uint64_t number, uint64_t of) {
+    at(number).origin = {of, at(of).handle, at(of).written};
+    has_copies_ = true;
+  }
+  bool has_copies() const { return has_copies_; }  // or had
 
  private:
   struct Kind {
@@ -78,6 +90,7 @@ class BufferTable {
 
   std::deque<Place> places_;
   size_t used_ = 0;
+  bool has_copies_ = false;
   absl::flat_hash_map<Kind, std::vector<uint64_t>> free_;
   size_t n_free_ = 0;            // numbers in free_
   std::vector<uint64_t> spare_;  // numbers for buffers of any kind

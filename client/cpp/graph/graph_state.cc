@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_set.h"
+#include "client/cpp/jit/recording.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
 #include "core/ir/verify/spec.h"
@@ -105,7 +106,8 @@ absl::Status GraphState::Assign(TensorState& t, UOp value) {
   std::vector<std::pair<TensorState*, UOp>> changes;
   if (!own) changes.emplace_back(&t, value);
   std::vector<UOp> steps;
-  for (const TensorState* part = &t; part->view.of != nullptr; part = part->view.of) {
+  for (const TensorState* part = &t; part->view.of != nullptr && !part->view.paused;
+       part = part->view.of) {
     steps.insert(steps.end(), part->view.steps.begin(), part->view.steps.end());
     TensorState& whole = *part->view.of;
     if (!whole.error.ok() || (own && PartOf(*ctx_, whole.uop, steps) == value)) continue;
@@ -115,7 +117,7 @@ absl::Status GraphState::Assign(TensorState& t, UOp value) {
   ++now_;
   ++values_made_;
   for (const auto& [state, written] : changes) {
-    if (!all_recordings_.empty() && !IsStored(state->uop)) NoteLazyAssigned(*state);
+    for (Recording* r : all_recordings_) r->NoteAssigned(*state);
     NoteWriter(*state);
     if (IsStored(state->uop) && !state->replaces) state->replaces = state->uop;
     state->uop = written;

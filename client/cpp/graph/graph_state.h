@@ -150,6 +150,7 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
 
   TensorState* oldest() const { return oldest_; }
   const Histories& histories() const { return histories_; }
+  bool HasHistories() const { return !histories_.empty() || buffers_.has_copies(); }
   const BufferTable& buffers() const { return buffers_; }
   // The random stream of this seed, from its beginning.
   void SetSeed(uint64_t seed) {
@@ -243,10 +244,8 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   // Gives these tensors memory of their own, as far as that can be done, by a request that no recording has. They are
   // values that were made outside of what is recorded, so replays must not compute them again.
   absl::Status SubmitApart(std::span<TensorState* const> tensors);
-  // A buffer that the tensor's value is computed from is about to be written.
-  void NoteSeparated(const TensorState& t) const;
-  // A tensor that has no memory gets another value.
-  void NoteLazyAssigned(const TensorState& t) const;
+  // The buffer has new contents. `assigned`: those of another value than its tensor had before.
+  void NoteWritten(uint64_t number, bool assigned);
   // Memory that replays use is written in place whatever it costs: those who need the old contents are computed
   // before. What a function that is recorded made itself is computed again by each replay.
   absl::Status FreeInPlace(Plan& plan);

@@ -12,6 +12,30 @@ namespace uopd::client {
 using ir::Op;
 using ir::UOp;
 
+namespace {
+
+// u with the origins of copies in place of these.
+UOp OfOrigins(ir::UOpContext& ctx, UOp u, const BufferTable& buffers) {
+  if (!buffers.has_copies()) return u;
+  ir::Substitution map;
+  for (UOp b : ir::Toposort(ctx, u)) {
+    if (!b.Is(Op::BUFFER)) continue;
+    uint64_t number = static_cast<uint64_t>(b.slot());
+    while (const auto& origin = buffers.at(number).origin) {
+      if (!buffers.Has(origin->number)) break;
+      const ClientBuffer& of = buffers.at(origin->number);
+      if (of.handle != origin->handle || of.written != origin->written) break;
+      number = origin->number;
+    }
+    if (number == static_cast<uint64_t>(b.slot())) continue;
+    map.emplace(b.id(), ir::Buffer(ctx, static_cast<int64_t>(number), b.dtype(), b.src(0),
+                                   ir::AddrSpace::GLOBAL, b.text()));
+  }
+  return map.empty() ? u : ReplaceValues(ctx, u, map);
+}
+
+}  // namespace
+
 bool CarriesGradient(UOp u) {
   constexpr ir::OpSet kNone = {Op::BITCAST, Op::TRUNC};
   return u.Is(Op::STORE) ||
@@ -29,6 +53,11 @@ void Histories::AddEnded(UOp stored, Moment made) {
   ended_[NumbersOf(stored)[0]] = {nullptr, made};
 }
 
+void Histories::AddReplayed(UOp stored, std::shared_ptr<const std::vector<uint64_t>> reads,
+                            Moment made) {
+  ended_[NumbersOf(stored)[0]] = {std::move(reads), made};
+}
+
 void Histories::Erase(uint64_t number) {
   const auto it = entries_.find(number);
   if (it == entries_.end()) return;
@@ -42,7 +71,10 @@ void Histories::Removed(uint64_t number) {
 }
 
 void Histories::Written(uint64_t number, bool assigned, BufferTable& buffers) {
-  if (assigned) buffers.at(number).written = ++next_written_;
+  if (assigned) {
+    buffers.at(number).written = ++next_written_;
+    buffers.at(number).origin.reset();
+  }
   Removed(number);
   std::vector<uint64_t> ends;
   for (const auto& [reader, entry] : entries_) {
@@ -144,11 +176,13 @@ const Histories::Entry* Histories::Find(UOp stored) const {
   return it != entries_.end() && it->second.stored == stored ? &it->second : nullptr;
 }
 
-Histories::Expansion Histories::Expand(ir::UOpContext& ctx, std::span<const UOp> roots) const {
+Histories::Expansion Histories::Expand(ir::UOpContext& ctx, std::span<const UOp> roots,
+                                       const BufferTable& buffers) const {
   Expansion out{{roots.begin(), roots.end()}, {}};
+  for (UOp& root : out.roots) root = OfOrigins(ctx, root, buffers);
   // A history reads values that are older, so the oldest one is expanded first.
   std::map<uint64_t, const Entry*> found;
-  std::vector<UOp> todo(roots.begin(), roots.end());
+  std::vector<UOp> todo = out.roots;
   absl::flat_hash_set<uint32_t> seen;
   while (!todo.empty()) {
     std::vector<UOp> next;
@@ -156,14 +190,14 @@ Histories::Expansion Histories::Expand(ir::UOpContext& ctx, std::span<const UOp>
       if (!seen.insert(u.id()).second) continue;
       if (const Entry* const entry = Find(u);
           entry != nullptr && found.emplace(entry->order, entry).second)
-        next.push_back(entry->value);
+        next.push_back(OfOrigins(ctx, entry->value, buffers));
     }
     todo = std::move(next);
   }
   if (found.empty()) return out;
   ir::Substitution map;
   for (const auto& [order, entry] : found) {
-    const UOp value = ReplaceValues(ctx, entry->value, map);
+    const UOp value = ReplaceValues(ctx, OfOrigins(ctx, entry->value, buffers), map);
     map.emplace(entry->stored.id(), value);
     if (!IsStored(value)) out.back.try_emplace(value.id(), entry->stored);
   }
@@ -177,7 +211,8 @@ bool Histories::Ended::MayRead(const TensorState& t, const BufferTable& buffers)
   return std::ranges::any_of(NumbersOf(t.uop), [&](uint64_t number) {
     const ClientBuffer& b = buffers.at(number);
     return b.handle >= made.handle || b.written > made.written ||
-           std::ranges::binary_search(*reads, number);
+           std::ranges::binary_search(*reads, number) ||
+           (b.origin && std::ranges::binary_search(*reads, b.origin->number));
   });
 }
 

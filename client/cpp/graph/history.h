@@ -57,6 +57,8 @@ class Histories {
   void Add(ir::UOp stored, ir::UOp value, std::vector<uint64_t> reads, Moment made);
   // The stored value was computed from its own old contents, among others: it has no history, and may depend on everything.
   void AddEnded(ir::UOp stored, Moment made);
+  // A replay has computed the stored value from these buffers, sorted.
+  void AddReplayed(ir::UOp stored, std::shared_ptr<const std::vector<uint64_t>> reads, Moment made);
   // The buffer has new contents. `assigned`: another value than its tensor had before.
   void Written(uint64_t number, bool assigned, BufferTable& buffers);
   // The buffer is gone. REQUIRES: so is every buffer whose history reads it.
@@ -78,7 +80,9 @@ class Histories {
     std::vector<ir::UOp> roots;
     ir::Substitution back;  // id of what replaced a stored value -> the stored value
   };
-  Expansion Expand(ir::UOpContext& ctx, std::span<const ir::UOp> roots) const;
+  // Buffers that are copies of others (ClientBuffer::origin) are replaced by these, as long as both have the same contents.
+  Expansion Expand(ir::UOpContext& ctx, std::span<const ir::UOp> roots,
+                   const BufferTable& buffers) const;
   // FAILED_PRECONDITION if gradients of an expanded root flow to a value whose history has ended although it may have
   // been computed from one of the targets.
   absl::Status CheckWhole(const ir::UOpContext& ctx, ir::UOp root,

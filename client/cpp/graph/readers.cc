@@ -105,22 +105,30 @@ bool GraphState::MakeComputable(TensorState& t) {
 
 absl::Status GraphState::SubmitApart(std::span<TensorState* const> tensors) {
   std::vector<std::shared_ptr<TensorState>> computed;
+  std::vector<std::pair<std::shared_ptr<TensorState>, std::vector<uint64_t>>> copied;
   for (TensorState* t : tensors) {
-    if (MakeComputable(*t)) computed.push_back(t->shared_from_this());
+    const UOp before = t->uop;
+    if (!MakeComputable(*t)) continue;
+    computed.push_back(t->shared_from_this());
+    if (IsStored(before) && !t->replaces) copied.emplace_back(computed.back(), NumbersOf(before));
   }
   if (computed.empty()) return absl::OkStatus();
-  apart_ = true;
-  const absl::Cleanup end = [this] { apart_ = false; };
-  return Submit(computed);
+  {
+    apart_ = true;
+    const absl::Cleanup end = [this] { apart_ = false; };
+    UOPD_TRY(Submit(computed));
+  }
+  for (const auto& [t, origins] : copied) {
+    const std::vector<uint64_t> numbers = NumbersOf(t->uop);
+    for (size_t i = 0; i < numbers.size(); ++i) buffers_.NoteCopy(numbers[i], origins[i]);
+  }
+  return absl::OkStatus();
 }
 
-void GraphState::NoteSeparated(const TensorState& t) const {
-  for (Recording* r : all_recordings_) r->NoteSeparated(t);
-}
-
-void GraphState::NoteLazyAssigned(const TensorState& t) const {
-  NoteSeparated(t);
-  if (Recording* const r = Recorder(); r != nullptr && t.writer != r->id()) r->NoteLazyAssigned(t);
+void GraphState::NoteWritten(uint64_t number, bool assigned) {
+  histories_.Written(number, assigned, buffers_);
+  if (!assigned) return;
+  for (Recording* r : all_recordings_) r->NoteWritten(number);
 }
 
 absl::Status GraphState::FreeInPlace(Plan& plan) {
@@ -142,7 +150,6 @@ absl::Status GraphState::FreeInPlace(Plan& plan) {
     std::vector<TensorState*> before;
     const size_t pending = plan.pending.size();
     for (TensorState* t : Readers(blocked, plan.pending)) {
-      NoteSeparated(*t);
       if (recorder != nullptr && t->writer != recorder->id()) {
         before.push_back(t);
       } else if (MakeComputable(*t)) {

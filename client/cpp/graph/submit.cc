@@ -208,7 +208,7 @@ absl::Status GraphState::Compute(std::span<const std::shared_ptr<TensorState>> t
   // First what ends histories: the new ones read the new contents.
   for (const Pending& p : plan.pending) {
     for (uint64_t number : NumbersOf(p.target))
-      histories_.Written(number, static_cast<bool>(p.state->replaces), buffers_);
+      NoteWritten(number, static_cast<bool>(p.state->replaces));
   }
   // A history may read what the same request stores, and comes after the history of that.
   std::ranges::sort(plan.pending, {}, [](const Pending& p) { return p.state->uop.id(); });

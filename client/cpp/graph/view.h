@@ -27,6 +27,8 @@ struct View {
   // The movement ops from the tensor to `of`, the last one first. Their first sources say nothing: the same movements are
   // applied to later values.
   absl::InlinedVector<ir::UOp, 3> steps;
+  // Assignments to the tensor do not reach `of`. A recorded function assigns to its arguments, whatever they are views of.
+  bool paused = false;
   TensorState* first = nullptr;                      // of the tensor's own views
   TensorState *next = nullptr, *previous = nullptr;  // the other views of `of`
 };

@@ -12,28 +12,6 @@
 #include "core/ir/verify/spec.h"
 
 namespace uopd::client {
-namespace {
-
-absl::Status Misused(std::string message) {
-  return absl::FailedPreconditionError(Cat("Jit: ", message));
-}
-
-// The value with the sizes that these variables give it.
-ir::UOp Rebound(ir::UOpContext& ctx, ir::UOp value, std::span<const VariableValue> variables) {
-  ir::Substitution map;
-  for (ir::UOp u : ir::Toposort(ctx, value)) {
-    if (!u.Is(ir::Op::BIND) || u.n_src() != 2 || ir::IsFloat(u.dtype())) continue;
-    for (const VariableValue& v : variables) {
-      if (v.is_float() || v.name() != u.src(0).text() || v.bits() == u.src(1).const_int()) continue;
-      map[u.id()] = ctx.Make(ir::Op::BIND, u.dtype(), {u.src(0), ctx.Idx(v.bits())}, {}, u.tag());
-    }
-  }
-  return map.empty() ? value : ir::Substitute(ctx, value, map);
-}
-
-std::string Shown(const TensorState& t) { return Cat(ir::Name(t.dtype), " ", Text(t.dims)); }
-
-}  // namespace
 
 // What GraphState knows of recordings.
 
@@ -76,13 +54,29 @@ void Recording::NoteTaken(const TensorState& tensor) {
                        ") that the function made while it was recorded"));
 }
 
-void Recording::Leave() { std::erase(graph_->recordings_, this); }
+void Recording::Leave() {
+  std::erase(graph_->recordings_, this);
+  for (const auto& [view, input] : views_) {
+    if (const auto t = view.lock()) t->view.paused = false;
+  }
+}
 
-void Recording::NoteLazyAssigned(const TensorState& t) {
-  spoiled_.Update(
-      Misused(Cat("a tensor (", Shown(t),
-                  ") that was made outside of the function and not realised is "
-                  "assigned inside of it. Realise it before the function is recorded")));
+void Recording::NoteWritten(uint64_t number) {
+  if (!spoiled_.ok() || !fixed_.Contains(number)) return;
+  spoiled_ = Misused(
+      "the function computes with a tensor that was made outside of it and not realised, and what "
+      "that tensor is computed from has been assigned since. Realise it before the function is "
+      "recorded");
+}
+
+void Recording::NoteAssigned(const TensorState& t) {
+  const bool used = std::ranges::any_of(used_, [&](const auto& u) { return u.lock().get() == &t; });
+  const bool outside = t.writer != id_ && graph_->Recorder() == this && !IsStored(t.uop);
+  if (!used && !outside) return;
+  spoiled_.Update(Misused(Cat("a tensor (", Shown(t),
+                              ") that was made outside of the function and not realised is "
+                              "assigned, and the function uses it. Realise it before the "
+                              "function is recorded")));
 }
 
 absl::StatusOr<std::unique_ptr<Recording>> Recording::Begin(const Client& client,
@@ -100,12 +94,26 @@ absl::StatusOr<std::unique_ptr<Recording>> Recording::Begin(const Client& client
   UOPD_TRY(graph.Submit(assigned));
   UOPD_TRY(SeparateAliases(graph));
   UOPD_ASSIGN(const std::vector<uint64_t> numbers, out->NumbersOfInputs(inputs));
-  for (const Tensor& t : inputs) out->inputs_.push_back(Describe(t));
+  for (const Tensor& t : inputs) {
+    TensorState& state = *t.state();
+    out->inputs_.push_back(Describe(t));
+    out->inputs_.back().pieces = NumbersOf(state.uop).size();
+    // What it is a view of is no argument: it gets the new values after the function (WriteThrough).
+    if (state.view.of == nullptr || state.view.paused) continue;
+    state.view.paused = true;
+    out->views_.emplace_back(t.state(), out->inputs_.size() - 1);
+  }
   for (uint64_t number : numbers) {
     const auto position = static_cast<int>(out->input_of_.size());
     if (!out->input_of_.emplace(number, position).second)
       return Misused("two inputs are the same tensor");
   }
+  // What was computed from an input before is a value, which replays with other inputs must not compute.
+  NumberSet of_inputs;
+  for (uint64_t number : numbers) of_inputs.Insert(number);
+  std::vector<TensorState*> values = graph.Readers(of_inputs, {});
+  std::erase_if(values, [](const TensorState* t) { return IsStored(t->uop); });
+  UOPD_TRY(graph.SubmitApart(values));
   // Memory that reads as zeros and is older than the recording is not cleared again.
   NumberSet of_others;  // which clear theirs themselves
   for (TensorState* t = graph.oldest(); t != nullptr; t = t->newer) {
@@ -156,18 +164,11 @@ void Recording::NoteUsed(std::span<const ir::UOp> values) {
   for (ir::UOp u : ir::Toposort(graph_->ctx(), values)) nodes.insert(u.id());
   for (TensorState* t = graph_->oldest(); t != nullptr; t = t->newer) {
     if (t->uop && !t->pinned && t->writer != id_ && !IsStored(t->uop) &&
-        nodes.contains(t->uop.id()) && graph_->WillBeStored(t->uop))
-      used_.push_back(t->shared_from_this());
+        nodes.contains(t->uop.id()) && graph_->WillBeStored(t->uop)) {
+      used_.push_back(t->weak_from_this());
+      for (uint64_t number : graph_->ReadsOf(t->uop)) fixed_.Insert(number);
+    }
   }
-}
-
-void Recording::NoteSeparated(const TensorState& t) {
-  if (!spoiled_.ok() || std::ranges::none_of(used_, [&](const auto& u) { return u.get() == &t; }))
-    return;
-  spoiled_ = Misused(Cat("the function computes with a tensor (", Shown(t),
-                         ") that was made outside of it and not realised, and what that tensor "
-                         "is computed from has been assigned since. Realise it before the "
-                         "function is recorded"));
 }
 
 Recording::Input Recording::Describe(const Tensor& t) {
@@ -310,6 +311,11 @@ absl::Status Recording::End(std::span<const Tensor> outputs) {
     }
   }
   UOPD_TRY(CheckState("inside of the function", &of_calls));
+  uint64_t position = 0;
+  for (Input& input : inputs_) {
+    for (size_t piece = 0; piece < input.pieces; ++piece)
+      input.assigned |= written_inputs_.Contains(position++);
+  }
   outputs_.assign(outputs.begin(), outputs.end());
   // From here on the recording holds its buffers, and watches the tensors that have them.
   NumberSet used;
@@ -317,7 +323,7 @@ absl::Status Recording::End(std::span<const Tensor> outputs) {
     for (const Slot& slot : recorded.slots) {
       if (slot.input >= 0 || used.Contains(slot.number)) continue;
       used.Insert(slot.number);
-      if (slot.written) graph_->histories_.Written(slot.number, true, graph_->buffers_);
+      if (slot.written) graph_->NoteWritten(slot.number, true);
       const ClientBuffer& b = graph_->buffers_.at(slot.number);
       const ir::UOp buffer =
           ir::Buffer(graph_->ctx(), static_cast<int64_t>(slot.number), b.dtype,
@@ -327,6 +333,16 @@ absl::Status Recording::End(std::span<const Tensor> outputs) {
       held_.back().state()->pinned = true;
     }
   }
+  for (const Recorded& recorded : calls_) {
+    for (const Slot& slot : recorded.slots) {
+      if (slot.input < 0 && !slot.made) reads_.push_back(slot.number);
+    }
+  }
+  for (const Tensor& t : outputs) {
+    const TensorState& state = *t.state();
+    if (!ir::IsFloat(state.dtype) || Knows(state) || !IsStored(state.uop)) continue;
+    if (written_.Contains(NumbersOf(state.uop)[0])) results_.push_back(t.state());
+  }
   known_.clear();
   absl::flat_hash_set<const TensorState*> ours;
   for (const Tensor& t : held_) ours.insert(t.state().get());
@@ -334,6 +350,13 @@ absl::Status Recording::End(std::span<const Tensor> outputs) {
     if (!t->uop || !IsStored(t->uop) || ours.contains(t)) continue;
     const std::vector<uint64_t> numbers = NumbersOf(t->uop);
     if (used.Contains(numbers[0])) known_.push_back({t->shared_from_this(), numbers});
+  }
+  std::vector<uint64_t> of_inputs(input_of_.size());
+  for (const auto& [number, at] : input_of_) of_inputs[static_cast<size_t>(at)] = number;
+  EndHistories(of_inputs);
+  for (const auto& [view, input] : views_) {
+    const auto t = view.lock();
+    if (t != nullptr && inputs_[input].assigned) UOPD_TRY(graph_->Assign(*t, t->uop));
   }
   return absl::OkStatus();
 }
@@ -347,216 +370,6 @@ std::vector<RecordedGraph> Recording::Graphs() const {
     if (!known) out.push_back({recorded.call.graph, recorded.call.options});
   }
   return out;
-}
-
-absl::StatusOr<std::vector<VariableValue>> Recording::ValuesOf(
-    std::span<const Tensor> inputs, std::span<const VariableValue> given) const {
-  std::vector<VariableValue> out(given.begin(), given.end());
-  for (const Tensor& t : inputs) {
-    if (!t.is_symbolic()) continue;
-    for (ir::UOp d : ShapeOf(t)) {
-      for (const auto& [name, value] : ir::BoundVariables(d)) {
-        const auto known =
-            std::ranges::find(out, name, [](const VariableValue& v) { return v.name(); });
-        if (known == out.end())
-          out.emplace_back(name, value);
-        else if (known->is_float() || known->bits() != value)
-          return absl::InvalidArgumentError(Cat("Jit: variable ", name, " has two values, ",
-                                                known->bits(), " and ", value, " of an input"));
-      }
-    }
-  }
-  return out;
-}
-
-absl::Status Recording::CheckSizes(const Recorded& recorded, const Call& call) {
-  for (size_t i = 0; i < recorded.variables.size(); ++i) {
-    const auto [min, max] = recorded.ranges[i];
-    const int64_t value = call.variables[i];
-    if (recorded.floats[i] || (value >= min && value <= max)) continue;
-    return absl::InvalidArgumentError(Cat("Jit: variable ", recorded.variables[i], " (", value,
-                                          ") is outside ", min, " to ", max));
-  }
-  const auto values = [&](ir::UOp variable) -> std::optional<int64_t> {
-    const auto at = std::ranges::find(recorded.variables, variable.text());
-    if (at == recorded.variables.end()) return std::nullopt;
-    return call.variables[static_cast<size_t>(at - recorded.variables.begin())];
-  };
-  for (const SizeCondition& c : recorded.conditions) {
-    const auto start = ir::BoundValue(c.start, values), size = ir::BoundValue(c.size, values),
-               whole = ir::BoundValue(c.whole, values);
-    if (start && size && whole && *start >= 0 && *size >= 0 && *size <= *whole &&
-        *start <= *whole - *size)
-      continue;
-    std::string now;
-    for (size_t i = 0; i < recorded.variables.size(); ++i) {
-      if (!recorded.floats[i])
-        Append(now, now.empty() ? "" : ", ", recorded.variables[i], " = ", call.variables[i]);
-    }
-    return absl::InvalidArgumentError(Cat("Jit: ", ir::SizeText(c.size), " elements from ",
-                                          ir::SizeText(c.start), " on are not within ",
-                                          ir::SizeText(c.whole), ", where ", now));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Recording::SetVariables(std::span<const VariableValue> values,
-                                     const Recorded& recorded, Call& call) const {
-  for (const VariableValue& value : values) {
-    for (size_t i = 0; i < recorded.variables.size(); ++i) {
-      if (recorded.variables[i] != value.name()) continue;
-      if (recorded.floats[i] != value.is_float()) {
-        return absl::InvalidArgumentError(Cat("Jit: variable ", value.name(), " takes ",
-                                              recorded.floats[i] ? "a float" : "an integer"));
-      }
-      call.variables[i] = value.bits();
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Recording::ReplayOne(const Recorded& recorded, std::span<const uint64_t> inputs,
-                                  std::span<const VariableValue> variables, Positions& positions,
-                                  bool first) {
-  GraphState& graph = *graph_;
-  Call call = recorded.call;
-  UOPD_TRY(SetVariables(variables, recorded, call));
-  GraphState::Sent sent;
-  sent.counted = sent.settled = true;
-  GraphState::Room room = graph.NewRoom();
-  std::vector<uint64_t> returned;
-  for (size_t i = 0; i < recorded.slots.size(); ++i) {
-    const Slot& slot = recorded.slots[i];
-    Argument& a = call.arguments[i];
-    uint64_t number = slot.number;
-    if (slot.input >= 0) {
-      number = inputs[static_cast<size_t>(slot.input)];
-      UOPD_TRY(graph.CheckMade(std::span(&number, 1)));
-      UOPD_TRY(graph.Bind(number, true, room, a, sent));
-    } else if (!slot.made && !slot.resend) {
-      UOPD_TRY(graph.executor().Held(a.handle));
-    } else if (slot.counters != 0) {
-      // Calls that use the same random numbers get the same position.
-      auto& position = positions[slot.number];
-      if (position == nullptr)
-        position = std::make_shared<const std::string>(graph.TakePosition(slot.counters));
-      a.data = position;
-    }
-    if (slot.written) {
-      ++graph.buffers_.at(number).version;
-      graph.histories_.Written(number, true, graph.buffers_);
-    }
-    if (slot.made && slot.input < 0) sent.again.emplace_back(number, a.handle);
-    if (a.return_data) returned.push_back(number);
-  }
-  if (first && graph.dropped_ && graph.recordings_.empty()) {
-    GraphState::Plan plan;
-    plan.kept = graph.ReadByOthers({}, plan.pinned);
-    call.free_buffers = graph.RemoveUnneeded(plan);
-    graph.dropped_ = false;
-  }
-  sent.frees = call.free_buffers;
-  sent.orphans.swap(graph.orphans_);
-  call.free_buffers.insert(call.free_buffers.end(), sent.orphans.begin(), sent.orphans.end());
-  graph.Launch(std::move(call), std::move(sent));
-  const Answer& answer = graph.sent_.back().answer;
-  for (const Known& known : known_) {
-    const auto t = known.state.lock();
-    if (t == nullptr || !written_.Contains(known.numbers[0])) continue;
-    if (t->symbolic) t->uop = Rebound(graph.ctx(), t->uop, variables);
-    graph.TakeContents(*t, answer, returned);
-    t->since = ++graph.now_;
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Recording::KeepValues(std::span<const Tensor> inputs,
-                                   std::span<const uint64_t> numbers) {
-  if (checked_ == graph_->values_made_ && !writes_inputs_) return absl::OkStatus();
-  NumberSet written = written_;
-  for (uint64_t position = 0; writes_inputs_ && position < numbers.size(); ++position) {
-    if (written_inputs_.Contains(position)) written.Insert(numbers[position]);
-  }
-  std::vector<TensorState*> readers = graph_->Readers(written, {});
-  absl::flat_hash_set<const TensorState*> updated;
-  for (const Known& known : known_) updated.insert(known.state.lock().get());
-  for (const Tensor& t : inputs) updated.insert(t.state().get());
-  std::erase_if(readers, [&](const TensorState* t) { return updated.contains(t); });
-  for (const TensorState* t : readers) graph_->NoteSeparated(*t);
-  if (!readers.empty()) return graph_->SubmitApart(readers);
-  checked_ = graph_->values_made_;
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::vector<Tensor>> Recording::Replay(std::span<const Tensor> inputs,
-                                                      std::span<const VariableValue> variables) {
-  if (graph_->Recorder() != nullptr)
-    return Misused("a recorded function cannot be replayed while another one is recorded");
-  graph_->Poll();
-  UOPD_TRY(graph_->TakeError());
-  // Values that were assigned outside and not submitted.
-  std::vector<std::shared_ptr<TensorState>> assigned;
-  for (const Known& known : known_) {
-    const auto t = known.state.lock();
-    if (t != nullptr && t->error.ok() && (!IsStored(t->uop) || t->replaces)) assigned.push_back(t);
-  }
-  UOPD_TRY(graph_->Submit(assigned));
-  UOPD_TRY(spoiled_);
-  UOPD_TRY(CheckState("since it was recorded", nullptr));
-  if (inputs.size() != inputs_.size()) {
-    return absl::InvalidArgumentError(Cat("Jit: the function was recorded with ", inputs_.size(),
-                                          " inputs, not ", inputs.size()));
-  }
-  std::vector<Tensor> own(inputs.begin(), inputs.end());
-  for (size_t i = 0; i < own.size(); ++i) {
-    UOPD_TRY(WithFrame(own[i].status(), Cat("taking input ", i, " of a Jit")));
-    const Input want = inputs_[i], got = Describe(own[i]);
-    if (got.dtype != want.dtype || got.dims != want.dims || got.device != want.device ||
-        got.devices != want.devices || got.axis != want.axis || got.sizes != want.sizes ||
-        got.form != want.form) {
-      return absl::InvalidArgumentError(Cat("Jit: input ", i, " is ", Shown(*own[i].state()),
-                                            " on ", got.device, "; the function was recorded with ",
-                                            ir::Name(want.dtype), " ", Text(want.dims), " on ",
-                                            want.device));
-    }
-    // What a replay writes, and an input that it is given twice and writes, is copied before.
-    bool copy = false;
-    if (const ir::UOp u = own[i].state()->uop; IsStored(u)) {
-      for (uint64_t number : NumbersOf(u)) copy |= written_.Contains(number);
-    }
-    for (size_t k = 0; k < i && writes_inputs_; ++k) copy |= own[k].state() == own[i].state();
-    if (copy) own[i] = own[i].Contiguous();
-  }
-  UOPD_ASSIGN(const std::vector<VariableValue> values, ValuesOf(own, variables));
-  for (const Recorded& recorded : calls_) {  // before anything is sent
-    if (recorded.variables.empty()) continue;
-    Call call;
-    call.variables = recorded.call.variables;
-    UOPD_TRY(SetVariables(values, recorded, call));
-    UOPD_TRY(CheckSizes(recorded, call));
-  }
-  UOPD_ASSIGN(const std::vector<uint64_t> numbers, NumbersOfInputs(own));
-  // The contents of an input that is given twice travel once.
-  absl::flat_hash_set<uint64_t> seen;
-  for (uint64_t number : numbers) {
-    if (!seen.insert(number).second && graph_->buffers_.at(number).must_send())
-      UOPD_TRY(graph_->UploadBuffer(number));
-  }
-  UOPD_TRY(KeepValues(own, numbers));
-  uint64_t position = 0;
-  for (const Tensor& t : own) {
-    bool written = false;
-    for (size_t k = NumbersOf(t.state()->uop).size(); k > 0; --k)
-      written |= written_inputs_.Contains(position++);
-    if (written) t.state()->since = ++graph_->now_;
-  }
-  Positions positions;
-  bool first = true;
-  for (const Recorded& recorded : calls_) {
-    UOPD_TRY(ReplayOne(recorded, numbers, values, positions, first));
-    first = false;
-  }
-  return outputs_;
 }
 
 }  // namespace uopd::client

@@ -19,6 +19,11 @@ namespace uopd::client {
 
 struct Caller;
 
+inline absl::Status Misused(std::string message) {
+  return absl::FailedPreconditionError(Cat("Jit: ", message));
+}
+inline std::string Shown(const TensorState& t) { return Cat(ir::Name(t.dtype), " ", Text(t.dims)); }
+
 class Recording {
  public:
   // Begins to record what this thread submits. FAILED_PRECONDITION: another recording of the thread
@@ -40,9 +45,9 @@ class Recording {
   // The values that a call computes. Tensors that were made before, and that are no memory, are computed by the call: replays will
   // find what they are computed from, which must stay as it is.
   void NoteUsed(std::span<const ir::UOp> values);
-  void NoteSeparated(const TensorState& t);
-  // The function assigns to a tensor that was made outside of it and has no memory which replays could update.
-  void NoteLazyAssigned(const TensorState& t);
+  // Somebody writes the buffer, or gives the tensor another value.
+  void NoteWritten(uint64_t number);
+  void NoteAssigned(const TensorState& t);
   // The thread that records.
   const Caller* caller() const { return caller_.get(); }
   uint64_t id() const { return id_; }  // even
@@ -82,6 +87,9 @@ class Recording {
     int64_t axis = -1;
     Dims sizes;
     std::string form;  // of symbolic sizes, without the values of variables
+    // Not compared: how many buffers it has, and whether the function assigns to it.
+    size_t pieces = 1;
+    bool assigned = false;
   };
 
   explicit Recording(std::shared_ptr<GraphState> graph);
@@ -97,6 +105,14 @@ class Recording {
   void Separate(TensorState& output) const;
   // The buffers of the inputs, submitted.
   absl::StatusOr<std::vector<uint64_t>> NumbersOfInputs(std::span<const Tensor> inputs);
+  absl::Status CheckInputs(std::span<const Tensor> inputs) const;
+  // Gives memory of their own to those that share memory with each other or with what the
+  // replay writes. Returns their buffers. May replace an input by a copy.
+  absl::StatusOr<std::vector<uint64_t>> TakeInputs(std::vector<Tensor>& inputs);
+  // What an input that the replay assigned is a view of gets its new values.
+  absl::Status WriteThrough(std::span<const Tensor> inputs);
+  // Gradients by what the results were computed from are errors.
+  void EndHistories(std::span<const uint64_t> inputs);
   // Gives memory of its own to whatever needs the contents that a replay with these inputs writes over, other than what it
   // updates. `numbers`: the buffers of the inputs.
   absl::Status KeepValues(std::span<const Tensor> inputs, std::span<const uint64_t> numbers);
@@ -120,8 +136,12 @@ class Recording {
   const std::shared_ptr<Caller> caller_;
   const uint64_t id_;
   absl::Status taken_;
-  absl::Status spoiled_;                            // NoteSeparated
-  std::vector<std::shared_ptr<TensorState>> used_;  // NoteUsed
+  absl::Status spoiled_;  // replays would compute something else than the function
+  // NoteUsed: the tensors, and the buffers that they are computed from.
+  std::vector<std::weak_ptr<TensorState>> used_;
+  NumberSet fixed_;
+  std::vector<std::pair<std::weak_ptr<TensorState>, size_t>>
+      views_;  // inputs that are views: tensor and input
   std::vector<Input> inputs_;
   absl::flat_hash_map<uint64_t, int> input_of_;  // number of a buffer -> position
   std::vector<Known> known_;
@@ -135,6 +155,12 @@ class Recording {
   NumberSet written_inputs_;  // positions among the buffers of all inputs
   // GraphState::values_made_ when nothing was found to need the contents of what replays write, apart from inputs.
   uint64_t checked_ = 0;
+  std::vector<std::weak_ptr<TensorState>>
+      results_;                  // floats that the calls compute anew: no state, and no inputs
+  std::vector<uint64_t> reads_;  // the buffers that the calls read, without those of inputs
+  // EndHistories: these and the buffers of the inputs of the replay before, sorted, and these inputs.
+  std::shared_ptr<const std::vector<uint64_t>> all_reads_;
+  std::vector<uint64_t> last_inputs_;
   std::string two_values_;  // a variable that is bound to several values in one call
 };
 

@@ -212,7 +212,8 @@ absl::StatusOr<std::vector<Tensor>> LeavesOf(const Tensor& loss) {
     floats.emplace_back(t->shared_from_this());
     values.push_back(t->uop);
   }
-  if (!graph.histories().empty()) values = graph.histories().Expand(graph.ctx(), values).roots;
+  if (graph.HasHistories())
+    values = graph.histories().Expand(graph.ctx(), values, graph.buffers()).roots;
   std::vector<bool> below(graph.ctx().size());
   for (UOp u : ir::Toposort(graph.ctx(), std::span(values).first(1), CarriesGradient))
     below[u.id()] = true;
@@ -280,8 +281,9 @@ absl::StatusOr<std::vector<Tensor>> Gradient(const Tensor& loss, std::span<const
   ir::UOpContext& ctx = Ctx(loss);
   // Gradients flow through tensors that were realised. What these hold is read, not computed again.
   ir::Substitution back;
-  if (const Histories& histories = graph.histories(); !histories.empty()) {
-    Histories::Expansion expansion = histories.Expand(ctx, values);
+  if (graph.HasHistories()) {
+    const Histories& histories = graph.histories();
+    Histories::Expansion expansion = histories.Expand(ctx, values, graph.buffers());
     values = std::move(expansion.roots);
     back = std::move(expansion.back);
     const absl::Status whole = histories.CheckWhole(ctx, values[0], asked, graph.buffers());
