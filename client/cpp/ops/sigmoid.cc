@@ -51,8 +51,8 @@ struct SigmoidParts {
 SigmoidParts SigmoidPartsOf(const Tensor& x) {
   const fn::ExpParts e = fn::ExpPartsOf(fn::WithinExp(x.Neg()));
   const Tensor h = fn::PowerOfTwo(e.n.Neg()), u = e.f + e.v;
-  const Tensor sum = h + 1.0, lost = h - (sum - 1.0);
-  return {h, u, sum + (u + lost)};
+  // In this order, so that an h of 2^-24 is not lost.
+  return {h, u, (u + h) + 1.0};
 }
 
 // For slopes: e = e^-|x|, which cannot overflow, r = 1 / (1 + e), and the sigmoid of x. They have gradients of all orders.

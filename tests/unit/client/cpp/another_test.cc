@@ -36,7 +36,7 @@ const Nothing kValues[] = {
     {"Sum over no axis", Dtype::F32, [](const Tensor& x) { return x.Reshape({}).Sum(); }},
     {"Roll", Dtype::F32, [](const Tensor& x) { return fn::Roll(x, {0}, {2}); }},
     {"Interpolate", Dtype::F32,
-     [](const Tensor& x) { return fn::Interpolate(x, {3}, InterpolateMode::kNearest); }},
+     [](const Tensor& x) { return fn::Interpolate(x, {3}, fn::InterpolateMode::kNearest); }},
     {"Concat", Dtype::F32,
      [](const Tensor& x) {
        const Tensor parts[] = {x};
@@ -62,6 +62,7 @@ const Nothing kViews[] = {
 
 class AnotherTest : public ClientTest {
  protected:
+  AnotherTest() { daemon_->default_name = "CPU:0"; }
   Tensor Made(Dtype dtype, bool stored) {
     Tensor x = Ramp({1, 1, 3}, 1, 1, dtype);
     if (stored)
