@@ -98,8 +98,7 @@ std::vector<TensorState*> GraphState::Readers(const NumberSet& numbers,
 }
 
 bool GraphState::MakeComputable(TensorState& t) {
-  if (ir::Product(t.dims) == 0 || IsOfOthers(t) || !Verified(t.uop).ok())
-    return false;
+  if (ir::Product(t.dims) == 0 || IsOfOthers(t) || !Verified(t.uop).ok()) return false;
   if (IsStored(t.uop) && !t.replaces) t.uop = Distinct(t.uop);
   return Verified(t.uop).ok();
 }
