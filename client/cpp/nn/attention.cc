@@ -21,7 +21,7 @@ Tensor MultiHeadAttention(const Tensor& q, const Tensor& k, const Tensor& v, int
   for (const auto& [bias, size] :
        {std::pair(&weights.in_bias, 3 * width), std::pair(&weights.out_bias, width)}) {
     if (!Has(*bias)) continue;
-    if (auto error = Refused(kName, {&q, bias}, site)) return *error;
+    if (auto error = FirstError(kName, {&q, bias}, site)) return *error;
     fits = fits && bias->dims() == Dims{size};
   }
   if (!fits) {

@@ -12,7 +12,7 @@ Tensor GroupNorm(const Tensor& x, int64_t groups, const Tensor& weight, const Te
     return Wrong(x, "GroupNorm", site, Cat(groups, " groups for shape ", Text(x.dims())));
   for (const Tensor* t : {&weight, &bias}) {
     if (!Has(*t)) continue;
-    if (auto error = Refused("GroupNorm", {&x, t}, site)) return *error;
+    if (auto error = FirstError("GroupNorm", {&x, t}, site)) return *error;
     if (t->dims() != Dims{x.dims()[1]}) {
       return Wrong(x, "GroupNorm", site,
                    Cat("a parameter of shape ", Text(t->dims()), " for shape ", Text(x.dims())));
