@@ -61,7 +61,7 @@ struct TensorState : std::enable_shared_from_this<TensorState> {
   // the uop is AFTER(replaces, STORE(view of replaces, value)), or an AFTER of such a one. Normalize decides whether that
   // happens in place.
   ir::UOp replaces;
-  std::shared_ptr<View> view;  // null: it is no view
+  View view;
   // The call whose answer has the contents, and where: one number for each piece. Empty: no answer
   // has them.
   Answer answer;

@@ -34,8 +34,7 @@ class Normalizer {
       if (UpdatesPart(o) && StaysWithin(o.value)) {
         for (UOp u = o.value; u.Is(Op::AFTER); u = u.src(0)) {
           in_place_.insert(u.id());
-          in_place_.insert(u.src(1).id());
-          for (UOp t = u.src(1).src(0); t != u.src(0); t = t.src(0)) in_place_.insert(t.id());
+          states_.emplace(u.src(1).id(), u);
         }
       } else if (o.replaces && !leaf)
         replaced.try_emplace(o.value.id(), o.target);
@@ -43,6 +42,7 @@ class Normalizer {
     absl::flat_hash_map<uint32_t, UOp> stores;  // id of a replaced value -> its STORE
     for (UOp u : ir::ToposortValues(ctx_, roots)) {
       UOPD_ASSIGN(UOp v, Rewritten(u));
+      if (in_place_.contains(u.id())) places_.emplace(u.id(), v);
       if (auto it = replaced.find(u.id()); it != replaced.end()) {
         UOPD_ASSIGN(const UOp target, Target(it->second));
         const UOp store = ir::Store(ctx_, target, v);
@@ -95,27 +95,60 @@ class Normalizer {
     return ir::Shrink(ctx_, ir::After(ctx_, target.src(0), {store}), target.src(1), target.src(2));
   }
 
+  // What the STORE of the AFTER writes, as a part of `whole`.
+  UOp PartOf(UOp after, UOp whole, bool in_place) {
+    std::vector<UOp> steps;
+    for (UOp u = after.src(1).src(0); u != after.src(0); u = u.src(0)) steps.push_back(u);
+    for (size_t i = steps.size(); i-- > 0;) {
+      srcs_.assign({whole});
+      for (UOp s : steps[i].srcs().subspan(1)) srcs_.push_back(map_.at(s.id()));
+      whole = Made(steps[i], in_place);
+    }
+    return whole;
+  }
+
   // The buffer with a part replaced, as a new value; nothing is stored.
   UOp Replaced(UOp after) {
-    std::vector<UOp> steps;
     const UOp whole = map_.at(after.src(0).id());
-    for (UOp u = map_.at(after.src(1).src(0).id()); u != whole; u = u.src(0)) steps.push_back(u);
+    std::vector<UOp> steps;
+    for (UOp u = PartOf(after, whole, false); u != whole; u = u.src(0)) steps.push_back(u);
     return Updated(ctx_, whole, steps, map_.at(after.src(1).src(1).id()));
+  }
+
+  // The buffer in the state that an AFTER is made from. Where it writes is part of the buffer, not of what else has the buffer's value.
+  UOp PlaceBefore(UOp after) const {
+    const auto place = places_.find(after.src(0).id());
+    return place != places_.end() ? place->second : map_.at(after.src(0).id());
+  }
+
+  // The STORE of an AFTER that happens in place.
+  UOp StoredInPlace(UOp after) {
+    return ir::Store(ctx_, PartOf(after, PlaceBefore(after), true),
+                     map_.at(after.src(1).src(1).id()));
   }
 
   absl::StatusOr<UOp> Rewritten(UOp u) {
     if (u.Is(Op::BUFFER)) return Slot(u);
-    if (u.Is(Op::AFTER) && !in_place_.contains(u.id())) return Replaced(u);
-    if (u.Is(Op::STORE) && !in_place_.contains(u.id())) return u;  // of such an AFTER
+    if (u.Is(Op::AFTER)) {
+      if (!in_place_.contains(u.id())) return Replaced(u);
+      return After(PlaceBefore(u), map_.at(u.src(1).id()));
+    }
+    if (u.Is(Op::STORE)) {  // of an AFTER
+      const auto after = states_.find(u.id());
+      return after == states_.end() ? u : StoredInPlace(after->second);
+    }
     srcs_.clear();
     for (UOp s : u.srcs().first(ir::ValueSourceCount(u))) srcs_.push_back(map_.at(s.id()));
     if (u.Is(Op::BIND) && srcs_.size() == 2) {
       srcs_[0] = VariableFor(u.src(0), u.src(1).arg().AsInt());
       srcs_.pop_back();
     }
+    return Made(u, false);
+  }
+
+  // The node u of the sources srcs_.
+  UOp Made(UOp u, bool in_place) {
     switch (u.op()) {
-      case Op::AFTER:
-        return After(srcs_[0], srcs_[1]);
       case Op::IOTA:
         srcs_[0] = safe_.Shape(srcs_[0]);
         break;
@@ -125,8 +158,8 @@ class Normalizer {
         break;
       case Op::SHRINK: {
         const UOp shape = safe_.Shape(srcs_[2]);
-        return in_place_.contains(u.id()) ? safe_.Moved(srcs_[0], srcs_[1], shape)
-                                          : safe_.Shrink(srcs_[0], srcs_[1], shape);
+        return in_place ? safe_.Moved(srcs_[0], srcs_[1], shape)
+                        : safe_.Shrink(srcs_[0], srcs_[1], shape);
       }
       case Op::PAD:
         return safe_.Pad(srcs_[0], srcs_[1], safe_.Shape(srcs_[2]));
@@ -192,8 +225,9 @@ class Normalizer {
   SafeSizes safe_;
   NormalForm form_;
   absl::flat_hash_map<uint32_t, UOp> map_;
-  // AFTERs that stay stores into their buffer, their STOREs, and the steps to what these write.
-  absl::flat_hash_set<uint32_t> in_place_;
+  absl::flat_hash_set<uint32_t> in_place_;     // AFTERs that stay stores into their buffer
+  absl::flat_hash_map<uint32_t, UOp> states_;  // id of the STORE of such a one -> the AFTER
+  absl::flat_hash_map<uint32_t, UOp> places_;  // id of such a one -> the buffer in that state
   absl::flat_hash_map<uint32_t, UOp> slots_;
   std::map<std::string, int64_t> values_;
   absl::InlinedVector<UOp, 8> srcs_;

@@ -2,6 +2,7 @@
 // GraphState: what one request computes, from live tensors to a normalised graph.
 #include <algorithm>
 
+#include "absl/cleanup/cleanup.h"
 #include "client/cpp/graph/graph_state.h"
 #include "core/base/text.h"
 #include "core/ir/build.h"
@@ -95,11 +96,10 @@ absl::StatusOr<GraphState::Plan> GraphState::MakePlan(
     UOPD_TRY(Verified(t->uop));
     add(t);
     // An assignment to this tensor, or to another view of the same tensor, waits in the tensors that it is a view of.
-    for (const View* view = apart_ ? nullptr : t->view.get(); view != nullptr;
-         view = view->above.get()) {
-      const std::shared_ptr<TensorState> whole = view->of.lock();
-      if (whole != nullptr && whole->error.ok() && whole->replaces && !IsOfOthers(*whole))
-        add(whole);
+    for (TensorState* whole = apart_ ? nullptr : t->view.of; whole != nullptr;
+         whole = whole->view.of) {
+      if (whole->error.ok() && whole->replaces && !IsOfOthers(*whole))
+        add(whole->shared_from_this());
     }
   }
   UOPD_TRY(SubmitApart(outside));
@@ -138,11 +138,7 @@ absl::StatusOr<GraphState::Plan> GraphState::MakePlan(
 const std::vector<uint64_t>& GraphState::ReadsOf(UOp value, bool gradients) {
   auto& known = reads_[gradients ? 1 : 0];
   if (const auto it = known.find(value.id()); it != known.end()) return it->second;
-  constexpr ir::OpSet kNone = {Op::BITCAST, Op::TRUNC};
-  const auto enter = [&](UOp u) {
-    return !gradients || u.Is(Op::STORE) ||
-           (ir::IsFloat(u.dtype()) && !u.Is(kNone) && !(u.Is(Op::DETACH) && u.n_src() == 1));
-  };
+  const auto enter = [&](UOp u) { return !gradients || CarriesGradient(u); };
   std::vector<uint64_t> out;
   for (UOp u : ir::Toposort(*ctx_, std::span(&value, 1), enter)) {
     if (u.Is(Op::BUFFER) && enter(u)) out.push_back(static_cast<uint64_t>(u.slot()));
@@ -171,19 +167,26 @@ void GraphState::PlanHistories(Plan& plan) {
     if (!histories_.empty()) {  // those that contain this graph will read its buffers
       for (uint64_t number : ReadsOf(value)) asked.Insert(number);
     }
-    if (std::ranges::any_of(ReadsOf(value), written)) {
+    // What it shares with others of the request it reads from where that is stored.
+    auto own = stored.extract(value.id());
+    const absl::Cleanup back = [&] { stored.insert(std::move(own)); };
+    std::vector<uint64_t> old;  // what it reads beside
+    if (stored.empty()) {
+      old = ReadsOf(value);
+    } else {
+      for (UOp u : ir::Toposort(*ctx_, std::span(&value, 1),
+                                [&](UOp v) { return !stored.contains(v.id()); })) {
+        if (u.Is(Op::BUFFER)) old.push_back(static_cast<uint64_t>(u.slot()));
+      }
+    }
+    if (std::ranges::any_of(old, written)) {
       // What only its own old contents say, such as a counter, depends on nothing else.
       p.ended = std::ranges::any_of(ReadsOf(value, true), [&](uint64_t n) {
         return !overwritten.Contains(n) || histories_.Has(n);
       });
       continue;
     }
-    UOp history = value;
-    if (plan.pending.size() > 1) {
-      auto own = stored.extract(value.id());
-      history = ir::Substitute(*ctx_, value, stored);
-      stored.insert(std::move(own));
-    }
+    const UOp history = ReplaceValues(*ctx_, value, stored);
     const std::vector<uint64_t>& reads = ReadsOf(history);
     if (!histories_.MayBeAsked(reads, live, buffers_)) continue;
     p.history = history;

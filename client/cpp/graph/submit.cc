@@ -205,6 +205,13 @@ absl::Status GraphState::Compute(std::span<const std::shared_ptr<TensorState>> t
   }
   UseStored(plan.pending);
   const Histories::Moment now = histories_.Now(executor_->NewHandle());
+  // First what ends histories: the new ones read the new contents.
+  for (const Pending& p : plan.pending) {
+    for (uint64_t number : NumbersOf(p.target))
+      histories_.Written(number, static_cast<bool>(p.state->replaces), buffers_);
+  }
+  // A history may read what the same request stores, and comes after the history of that.
+  std::ranges::sort(plan.pending, {}, [](const Pending& p) { return p.state->uop.id(); });
   for (Pending& p : plan.pending) Settle(p, now, answer, returned);
   Compact();
   return absl::OkStatus();
@@ -245,7 +252,7 @@ void GraphState::UseStored(std::span<const Pending> pending) {
     // A tensor of the same value gets a buffer of its own.
     if (!t->uop || computed.contains(t) || t->uop.id() <= oldest || stored.contains(t->uop.id()))
       continue;
-    t->uop = ir::Substitute(*ctx_, t->uop, stored);
+    t->uop = ReplaceValues(*ctx_, t->uop, stored);
   }
 }
 
@@ -253,8 +260,6 @@ void GraphState::Settle(Pending& p, Histories::Moment now, const Answer& answer,
                         std::span<const uint64_t> returned) {
   TensorState& t = *p.state;
   now.since = t.since;  // its graph has no values that are younger
-  for (uint64_t number : NumbersOf(p.target))
-    histories_.Written(number, static_cast<bool>(t.replaces), buffers_);
   if (p.history) histories_.Add(p.target, p.history, std::move(p.reads), now);
   if (p.ended) histories_.AddEnded(p.target, now);
   t.uop = p.target;

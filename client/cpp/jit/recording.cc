@@ -221,8 +221,7 @@ void Recording::Add(const Call& call, std::span<const uint64_t> numbers, ir::UOp
       writes_inputs_ = true;
       written_inputs_.Insert(static_cast<uint64_t>(slot.input));
     }
-    // Data that the calls overwrite must come again; other data stay on the daemon.
-    slot.resend = a.data != nullptr && slot.input < 0 && (slot.written || slot.counters != 0);
+    slot.resend = a.data != nullptr && slot.input < 0;
     if (!slot.resend) a.data = nullptr;
   }
   for (ir::UOp v : ir::Variables(ctx, sink)) {
@@ -260,12 +259,30 @@ absl::Status Recording::CheckState(const char* when, const NumberSet* maybe_used
   return absl::OkStatus();
 }
 
+void Recording::Separate(TensorState& output) const {
+  for (const Known& known : known_) {
+    if (known.state.lock().get() == &output) return;
+  }
+  LeaveView(output);
+  if (!IsStored(output.uop) || output.replaces) return;
+  const uint64_t number = NumbersOf(output.uop)[0];
+  for (const Recorded& recorded : calls_) {
+    for (const Slot& slot : recorded.slots) {
+      if (slot.number == number && slot.written && slot.input < 0) return;
+    }
+  }
+  output.uop = graph_->Distinct(output.uop);
+  output.answer = {};
+  output.places.clear();
+}
+
 absl::Status Recording::End(std::span<const Tensor> outputs) {
   std::vector<std::shared_ptr<TensorState>> states;
   for (const Tensor& t : outputs) {
     UOPD_TRY(t.status());
     if (t.state()->graph != graph_) return Misused("an output belongs to another client");
     states.push_back(t.state());
+    Separate(*t.state());
   }
   // State that the function assigned and does not return.
   for (const Known& known : known_) {
@@ -283,8 +300,14 @@ absl::Status Recording::End(std::span<const Tensor> outputs) {
                        " has two values in the function, and a replay gives it one"));
   }
   NumberSet of_calls;
-  for (const Recorded& recorded : calls_) {
-    for (const Slot& slot : recorded.slots) of_calls.Insert(slot.number);
+  for (Recorded& recorded : calls_) {
+    for (size_t i = 0; i < recorded.slots.size(); ++i) {
+      Slot& slot = recorded.slots[i];
+      of_calls.Insert(slot.number);
+      // Data that the calls overwrite must come again; other data stay on the daemon.
+      slot.resend = slot.resend && (slot.counters != 0 || written_.Contains(slot.number));
+      if (!slot.resend) recorded.call.arguments[i].data = nullptr;
+    }
   }
   UOPD_TRY(CheckState("inside of the function", &of_calls));
   outputs_.assign(outputs.begin(), outputs.end());

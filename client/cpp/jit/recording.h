@@ -91,6 +91,10 @@ class Recording {
   static absl::Status SeparateAliases(GraphState& graph);
   bool Knows(const TensorState& t) const;
   static Input Describe(const Tensor& t);
+  // A tensor that is older than the recording is state, and stays as it is. Any other output is no view: the contents that replays give
+  // it are those of no other tensor. If no call computes it, because it is an alias of an argument or of state, or a constant, it gets a
+  // copy, which replays compute.
+  void Separate(TensorState& output) const;
   // The buffers of the inputs, submitted.
   absl::StatusOr<std::vector<uint64_t>> NumbersOfInputs(std::span<const Tensor> inputs);
   // Gives memory of its own to whatever needs the contents that a replay with these inputs writes over, other than what it

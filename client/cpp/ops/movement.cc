@@ -73,7 +73,7 @@ Tensor Tensor::Expand(Dims to, Site site) const {
       return Wrong(*this, "Expand", site, Cat("a dimension of ", Text(to), " is negative"));
     whole.push_back(keeps ? shape[i - extra] : ctx.Idx(to[i]));
   }
-  if (ir::SameShape(whole, shape)) return Same(*this);
+  if (ir::SameShape(whole, shape)) return Snapshot();
   const ir::UOp arg = ir::ShapeArg(ctx, ir::Shape(whole));
   return Made(*this, ir::Expand(ctx, Value(*this), arg), "Expand", site);
 }
@@ -112,7 +112,7 @@ Tensor Tensor::Pad(Dims before, Dims after, double value, Site site) const {
     if (before[i] < 0 || after[i] < 0) return Wrong(*this, "Pad", site, "padding is negative");
     to.push_back(SumOf(ctx, from[i], ctx.Idx(before[i] + after[i])));
   }
-  if (to == from) return *this;
+  if (to == from) return Another(*this);
   const ir::UOp start = ir::ShapeArg(ctx, before), shape = ir::ShapeArg(ctx, ir::Shape(to));
   Tensor padded = Made(*this, ir::Pad(ctx, Value(*this), start, shape), "Pad", site);
   if (value == 0 || !padded.status().ok()) return padded;
@@ -149,7 +149,7 @@ Tensor Tensor::Shrink(Dims begin, Dims end, Site site) const {
 
 Tensor Tensor::Flip(Dims axes, Site site) const {
   if (!status().ok()) return *this;
-  if (rank() == 0 && axes.size() == 1 && (axes[0] == 0 || axes[0] == -1)) return *this;
+  if (rank() == 0 && axes.size() == 1 && (axes[0] == 0 || axes[0] == -1)) return Same(*this);
   for (int64_t& a : axes) {
     const auto axis = Axis(a, rank());
     if (!axis) return Wrong(*this, "Flip", site, Cat("axis ", a, " of shape ", Text(dims())));
@@ -220,11 +220,10 @@ Tensor Tensor::Slice(std::vector<Range> ranges, Site site) const {
     first[i + 1] = 1;
     joined[i] = groups;
     // Shrink leaves the padding out again, so the result is a view although Pad makes none.
-    Tensor padded = out.Pad(none, after, 0, site);
-    if (padded.status().ok() && padded.state()->uop != out.state()->uop) {
-      padded.state()->view =
-          std::make_shared<View>(out.state(), out.state()->view, padded.state()->uop);
-    }
+    Tensor padded = out;
+    if (after[i] > 0) padded = out.Pad(none, after, 0, site);
+    if (after[i] > 0 && padded.status().ok())
+      BeginView(*padded.state(), *out.state(), padded.state()->uop);
     out = padded.Reshape(split, site)
               .Shrink(Dims(split.size(), 0), first, site)
               .Reshape(joined, site);

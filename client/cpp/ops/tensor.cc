@@ -37,7 +37,7 @@ Tensor Made(const Tensor& t, UOp u, std::string_view what, Site site) {
   if (!state->error.ok())
     state->error = Located(what, site, state->error);
   else if (MakesView(u) && u.src(0) == Value(t))
-    state->view = std::make_shared<View>(t.state(), t.state()->view, u);
+    BeginView(*state, *t.state(), u);
   return Tensor(std::move(state));
 }
 
@@ -142,7 +142,6 @@ absl::Status Tensor::TryAssign(Operand value) {
                                                   ShapeText(*this), " of one client cannot take ",
                                                   ir::Name(v.dtype()), " ", ShapeText(v))));
   }
-  if (t.uop == Value(v)) return absl::OkStatus();
   const absl::Status status = t.graph->Assign(t, Value(v));
   return status.ok() ? status : Located("Assign", value.site(), status);
 }
@@ -160,12 +159,7 @@ Tensor Tensor::Snapshot() const {
   return status().ok() ? Tensor(state_->graph->NewAlias(state_, false)) : *this;
 }
 
-bool Tensor::is_view() const {
-  if (!status().ok()) return false;
-  const View* view = state_->view.get();
-  while (view != nullptr && view->of.expired()) view = view->above.get();
-  return view != nullptr;
-}
+bool Tensor::is_view() const { return status().ok() && state_->view.of != nullptr; }
 
 Tensor& Tensor::RequireGrad(bool on) {
   if (!status().ok()) return *this;
@@ -220,7 +214,8 @@ absl::StatusOr<std::vector<Tensor>> LeavesOf(const Tensor& loss) {
   }
   if (!graph.histories().empty()) values = graph.histories().Expand(graph.ctx(), values).roots;
   std::vector<bool> below(graph.ctx().size());
-  for (UOp u : ir::Toposort(graph.ctx(), values[0])) below[u.id()] = true;
+  for (UOp u : ir::Toposort(graph.ctx(), std::span(values).first(1), CarriesGradient))
+    below[u.id()] = true;
   std::vector<Tensor> asked, all;
   std::vector<const TensorState*> wanted, any;
   bool reached = false;
@@ -307,7 +302,7 @@ absl::StatusOr<std::vector<Tensor>> Gradient(const Tensor& loss, std::span<const
   if (!gradients.ok()) return Located("Gradient", site, gradients.status());
   std::vector<Tensor> out;
   for (size_t i = 0; i < targets.size(); ++i) {
-    const UOp gradient = ir::Substitute(ctx, (*gradients)[i], back);
+    const UOp gradient = ReplaceValues(ctx, (*gradients)[i], back);
     out.push_back(Made(targets[i], gradient, "Gradient", site));
     UOPD_TRY(out.back().status());
   }
