@@ -63,7 +63,8 @@ Classes Prepare(std::string_view what, const Tensor& x, const Tensor& target,
                 const ClassLoss& options, Site site) {
   Classes out;
   if ((out.error = FirstError(what, {&x, &target}, site))) return out;
-  if (Has(options.weight) && (out.error = FirstError(what, {&x, &options.weight}, site))) return out;
+  if (Has(options.weight) && (out.error = FirstError(what, {&x, &options.weight}, site)))
+    return out;
   out.axis = x.rank() > 1 ? 1 : 0;
   if (x.rank() == 0) {
     out.error = Wrong(x, what, site, "scores are a scalar");
