@@ -98,6 +98,7 @@ TEST_F(BadGraphTest, StoresAtVariablesStayWithinTheirBuffer) {
     EXPECT_THAT(status.error_message(), ::testing::HasSubstr("the box can leave the source"));
   }
   const std::string graph = StoreAtVariable(6, false);
+  ASSERT_TRUE(client_.OpenSession().ok());
   ASSERT_TRUE(client_.Upload(1, Bytes(std::vector<float>(8, 1))).ok());
   const auto run = [&](std::initializer_list<int64_t> values) {
     v1::ExecuteRequest request;

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import uopd
 from a_daemon import ADaemon
-from uopd import Context, Device, Tensor, dtypes, nn, runtime
+from uopd import Context, Device, Tensor, TinyJit, Variable, dtypes, nn, runtime
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -100,3 +100,19 @@ def test_what_is_no_parameter_stays_none():
   w = Tensor([1.0], requires_grad=True).to_("CPU:1")
   (w * 3).backward()
   assert w.requires_grad and w.grad.tolist() == [3] and Tensor([1.0]).is_param_(False).to("CPU:1").is_param is False
+
+
+@pytest.mark.parametrize("axis", [0, 1, None])
+def test_symbolic_parts_of_pieces(two_devices, axis):
+  def n(value): return Variable("n", 1, 10).bind(value)
+  def cut(t, m): return t[:, :m] if axis == 0 else t[:m]
+  array = np.arange(40, dtype=np.float32).reshape(10, 4)
+  x = Tensor(array).shard(TWO, axis).realize()
+  for how in (lambda t: t + 1, lambda t: (t + 1).realize() * 2, lambda t: t.sum(0).realize(), lambda t: t.sum(1)):
+    assert np.array_equal(how(cut(x, n(3))).numpy(), how(cut(Tensor(array), 3)).numpy())
+  step = TinyJit(lambda m: (cut(x, m) + 1).realize())
+  for m in (2, 3, 1, 4): assert np.array_equal(step(n(m)).numpy(), cut(array, m) + 1)
+  kept, want = Tensor.zeros(10, 4).shard(TWO, axis).contiguous().realize(), np.zeros((10, 4))
+  cut(kept, n(2)).assign(Tensor.ones(*cut(kept, n(2)).shape).shard(TWO, axis))
+  cut(want, 2)[:] = 1
+  assert np.array_equal(kept.numpy(), want)

@@ -286,6 +286,11 @@ absl::StatusOr<std::vector<Tensor>> Recording::Replay(std::span<const Tensor> in
     UOPD_TRY(ReplayOne(recorded, numbers, values, positions, first));
     first = false;
   }
+  for (const Tensor& t : outputs_) {  // one without elements has no memory, and sizes of now too
+    TensorState& state = *t.state();
+    if (state.symbolic && state.uop && !IsStored(state.uop))
+      state.uop = Rebound(graph_->ctx(), state.uop, values);
+  }
   EndHistories(numbers);
   UOPD_TRY(WriteThrough(own));
   return outputs_;

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "client/cpp/ops/common.h"
+#include "client/cpp/ops/sized.h"
 #include "uopd/nn.h"
 
 namespace uopd::client {
@@ -11,7 +12,7 @@ Tensor MultiHeadAttention(const Tensor& q, const Tensor& k, const Tensor& v, int
                           const MultiHeadWeights& weights, const Tensor& mask,
                           const AttentionOptions& options, Site site) {
   constexpr std::string_view kName = "MultiHeadAttention";
-  if (auto error = Refused(kName, {&q, &k, &v, &weights.in, &weights.out}, site)) return *error;
+  if (auto error = FirstError(kName, {&q, &k, &v, &weights.in, &weights.out}, site)) return *error;
   const int64_t width = q.rank() == 3 ? q.dims()[2] : 0;
   bool fits = width > 0 && heads > 0 && width % heads == 0 && k.rank() == 3 &&
               k.dims()[0] == q.dims()[0] && k.dims()[2] == width && v.dims() == k.dims() &&
@@ -20,7 +21,7 @@ Tensor MultiHeadAttention(const Tensor& q, const Tensor& k, const Tensor& v, int
   for (const auto& [bias, size] :
        {std::pair(&weights.in_bias, 3 * width), std::pair(&weights.out_bias, width)}) {
     if (!Has(*bias)) continue;
-    if (auto error = Refused(kName, {&q, bias}, site)) return *error;
+    if (auto error = FirstError(kName, {&q, bias}, site)) return *error;
     fits = fits && bias->dims() == Dims{size};
   }
   if (!fits) {
@@ -35,12 +36,15 @@ Tensor MultiHeadAttention(const Tensor& q, const Tensor& k, const Tensor& v, int
     Tensor y = x.MatMul({w, site});
     if (Has(weights.in_bias))
       y = Operand(y, site) + weights.in_bias.Narrow(0, third * width, width, site);
-    return y.Reshape({x.dims()[0], x.dims()[1], heads, width / heads}, site).Transpose(1, 2, site);
+    if (!y.status().ok()) return y;
+    ir::SymbolicDims split = SizesOf(x);
+    split[2] = Ctx(x).Idx(heads);
+    split.push_back(Ctx(x).Idx(width / heads));
+    return ReshapeTo(y, split, kName, site).Transpose(1, 2, site);
   };
   Tensor seen = Attention(heads_of(q, 0), heads_of(k, 1), heads_of(v, 2), mask, options, site);
   if (!seen.status().ok()) return seen;
-  const Tensor y = seen.Transpose(1, 2, site)
-                       .Reshape(q.dims(), site)
+  const Tensor y = ReshapeTo(seen.Transpose(1, 2, site), SizesOf(q), kName, site)
                        .MatMul({weights.out.Transpose(0, 1, site), site});
   return Has(weights.out_bias) ? Operand(y, site) + weights.out_bias : y;
 }

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "client/cpp/ops/common.h"
+#include "client/cpp/ops/sized.h"
 #include "uopd/movement.h"
 
 namespace uopd::client::fn {
@@ -66,15 +67,16 @@ Tensor Ordered(const Factor& f, const Labels& labels, Site site) {
   return f.value.Permute(order, site);
 }
 
-int64_t SizeOf(const Labels& labels, const std::map<int, int64_t>& sizes) {
-  int64_t n = 1;
-  for (int label : labels) n *= sizes.at(label);
+using Sizes = std::map<int, ir::UOp>;
+
+ir::UOp SizeOf(ir::UOpContext& ctx, const Labels& labels, const Sizes& sizes) {
+  ir::UOp n = ctx.Idx(1);
+  for (int label : labels) n = ProductOf(ctx, n, sizes.at(label));
   return n;
 }
 
 // The product of two factors, summed over the labels that are not in `kept`.
-Factor Product(Factor a, Factor b, const std::set<int>& kept, const std::map<int, int64_t>& sizes,
-               Site site) {
+Factor Product(Factor a, Factor b, const std::set<int>& kept, const Sizes& sizes, Site site) {
   std::set<int> for_a = kept, for_b = kept;
   for_a.insert(b.labels.begin(), b.labels.end());
   for_b.insert(a.labels.begin(), a.labels.end());
@@ -93,34 +95,46 @@ Factor Product(Factor a, Factor b, const std::set<int>& kept, const std::map<int
     x.insert(x.end(), z.begin(), z.end());
     return x;
   };
-  const int64_t n = SizeOf(batch, sizes), k = SizeOf(summed, sizes), l = SizeOf(left, sizes),
-                r = SizeOf(right, sizes);
   const Labels labels = joined(batch, left, right);
-  Dims shape;
+  if (!a.value.status().ok()) return {a.value, labels};
+  if (!b.value.status().ok()) return {b.value, labels};
+  ir::UOpContext& ctx = Ctx(a.value);
+  const ir::UOp n = SizeOf(ctx, batch, sizes), k = SizeOf(ctx, summed, sizes),
+                l = SizeOf(ctx, left, sizes), r = SizeOf(ctx, right, sizes), one = ctx.Idx(1);
+  ir::SymbolicDims shape;
   for (int label : labels) shape.push_back(sizes.at(label));
+  const auto as = [&](const Tensor& t, std::initializer_list<ir::UOp> to) {
+    return ReshapeTo(t, ir::SymbolicDims(to), "Einsum", site);
+  };
   const Tensor x = Ordered(a, joined(batch, left, summed), site);
   const Tensor y = Ordered(b, joined(batch, summed, right), site);
   Tensor product;
   if (summed.empty())  // nothing to add up
-    product = Operand(x.Reshape({n, l, 1}, site), site) * y.Reshape({n, 1, r}, site);
+    product = Operand(as(x, {n, l, one}), site) * as(y, {n, one, r});
   else
-    product = x.Reshape({n, l, k}, site).MatMul({y.Reshape({n, k, r}, site), site});
-  return {product.Reshape(shape, site), labels};
+    product = as(x, {n, l, k}).MatMul({as(y, {n, k, r}), site});
+  if (!product.status().ok()) return {product, labels};
+  return {ReshapeTo(product, shape, "Einsum", site), labels};
 }
 
 // Multiplies all factors and sums over the labels that the result lacks.
 Tensor Contracted(std::vector<Factor> factors, const Labels& result, Dtype dtype, Site site) {
-  std::map<int, int64_t> sizes;
+  Sizes sizes;
+  std::map<int, int64_t> largest;
   for (const Factor& f : factors) {
+    if (!f.value.status().ok()) return f.value;
     for (size_t i = 0; i < f.labels.size(); ++i) {
-      int64_t& n = sizes.try_emplace(f.labels[i], 1).first->second;
-      if (f.value.dims()[i] != 1) n = f.value.dims()[i];
+      const ir::UOp size = ShapeOf(f.value)[i];
+      ir::UOp& n = sizes.try_emplace(f.labels[i], size).first->second;
+      if (n.IsConstInt(1)) n = size;
+      int64_t& most = largest[f.labels[i]];
+      most = std::max(most, f.value.dims()[i]);
     }
   }
   for (Factor& f : factors) {
-    Dims to;
+    ir::SymbolicDims to;
     for (int label : f.labels) to.push_back(sizes.at(label));
-    f.value = f.value.Expand(to, site);
+    f.value = ExpandTo(f.value, to, "Einsum", site);
   }
   auto kept_without = [&](size_t a, size_t b) {
     std::set<int> kept(result.begin(), result.end());
@@ -137,7 +151,7 @@ Tensor Contracted(std::vector<Factor> factors, const Labels& result, Dtype dtype
         std::set<int> all(factors[a].labels.begin(), factors[a].labels.end());
         all.insert(factors[b].labels.begin(), factors[b].labels.end());
         double products = 1;
-        for (int label : all) products *= static_cast<double>(sizes.at(label));
+        for (int label : all) products *= static_cast<double>(largest.at(label));
         if (products < least) least = products, first = a, second = b;
       }
     }
@@ -177,7 +191,7 @@ Tensor Einsum(std::string_view formula, std::span<const Tensor> operands, Site s
                     Located("Einsum", site, absl::InvalidArgumentError("there are no operands")));
   Dtype dtype = Dtype::Void;
   for (const Tensor& t : operands) {
-    if (auto error = Refused("Einsum", {&operands[0], &t}, site)) return *error;
+    if (auto error = FirstError("Einsum", {&operands[0], &t}, site)) return *error;
     dtype = dtype == Dtype::Void ? t.dtype() : ir::Promote(dtype, t.dtype());
   }
   auto wrong = [&](std::string_view why) {
@@ -236,12 +250,13 @@ Tensor Einsum(std::string_view formula, std::span<const Tensor> operands, Site s
   }
   for (Factor& f : factors) {
     // A diagonal of a size-1 axis and a longer one is that of the longer one.
-    Dims to;
+    ir::SymbolicDims to = SizesOf(f.value);
     for (size_t i = 0; i < f.labels.size(); ++i) {
       const bool repeated = std::count(f.labels.begin(), f.labels.end(), f.labels[i]) > 1;
-      to.push_back(repeated ? sizes.at(f.labels[i]) : f.value.dims()[i]);
+      if (repeated && !to[i].Is(ir::Op::CONST)) return wrong("a diagonal of a symbolic axis");
+      if (repeated) to[i] = Ctx(f.value).Idx(sizes.at(f.labels[i]));
     }
-    f.value = f.value.Expand(to, site);
+    f.value = ExpandTo(f.value, to, "Einsum", site);
     f = WithoutRepeats(std::move(f), site);
   }
   return Contracted(std::move(factors), result, dtype, site);

@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "client/cpp/ops/common.h"
+#include "client/cpp/ops/sized.h"
 #include "uopd/activations.h"
 #include "uopd/linalg.h"
 #include "uopd/math.h"
@@ -61,11 +62,16 @@ struct Classes {
 Classes Prepare(std::string_view what, const Tensor& x, const Tensor& target,
                 const ClassLoss& options, Site site) {
   Classes out;
-  if ((out.error = Refused(what, {&x, &target}, site))) return out;
-  if (Has(options.weight) && (out.error = Refused(what, {&x, &options.weight}, site))) return out;
+  if ((out.error = FirstError(what, {&x, &target}, site))) return out;
+  if (Has(options.weight) && (out.error = FirstError(what, {&x, &options.weight}, site)))
+    return out;
   out.axis = x.rank() > 1 ? 1 : 0;
   if (x.rank() == 0) {
     out.error = Wrong(x, what, site, "scores are a scalar");
+    return out;
+  }
+  if (!ShapeOf(x)[static_cast<size_t>(out.axis)].Is(ir::Op::CONST)) {
+    out.error = Wrong(x, what, site, Cat("a symbolic number of classes: ", ShapeText(x)));
     return out;
   }
   const int64_t classes = x.dims()[static_cast<size_t>(out.axis)];
@@ -87,9 +93,10 @@ Classes Prepare(std::string_view what, const Tensor& x, const Tensor& target,
 // `log` holds log probabilities.
 Tensor OfLabels(std::string_view what, const Classes& c, const Tensor& log, const Tensor& target,
                 const ClassLoss& options, Site site) {
-  Dims rows = log.dims();
+  if (!log.status().ok()) return log;
+  ir::SymbolicDims rows = SizesOf(log);
   rows.erase(rows.begin() + c.axis);
-  if (ir::IsFloat(target.dtype()) || target.dims() != rows) {
+  if (ir::IsFloat(target.dtype()) || !ir::SameShape(ShapeOf(target), rows)) {
     return Wrong(log, what, site,
                  Cat("labels of ", ir::Name(target.dtype()), " ", Text(target.dims()),
                      " for scores of shape ", Text(log.dims())));
@@ -177,7 +184,7 @@ Tensor CrossEntropy(const Tensor& x, const Tensor& target, const ClassLoss& opti
   if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1))
     return Wrong(x, "CrossEntropy", site, Cat("label smoothing of ", options.label_smoothing));
   const Tensor log = c.scores.LogSoftmax(c.axis, site);
-  if (!ir::IsFloat(target.dtype()) || target.dims() != x.dims())
+  if (!ir::IsFloat(target.dtype()) || !ir::SameShape(ShapeOf(target), ShapeOf(x)))
     return OfLabels("CrossEntropy", c, log, target, options, site).Cast(FloatOf(x.dtype()), site);
   const auto n = static_cast<double>(x.dims()[static_cast<size_t>(c.axis)]);
   Tensor p = target.Cast(log.dtype(), site);

@@ -13,6 +13,8 @@ namespace uopd::client {
 using ir::Op;
 
 Tensor ReshapeTo(const Tensor& t, const ir::SymbolicDims& dims, std::string_view what, Site site) {
+  if (!t.status().ok()) return t;
+  if (ir::SameShape(dims, ShapeOf(t))) return Same(t);
   ir::UOpContext& ctx = Ctx(t);
   return Made(t, ir::Reshape(ctx, Value(t), ir::ShapeArg(ctx, ir::Shape(dims))), what, site);
 }

@@ -5,6 +5,9 @@
 #include <map>
 
 #include "client/cpp/ops/common.h"
+#include "client/cpp/ops/sized.h"
+#include "core/ir/analysis/polynomial.h"
+#include "core/ir/analysis/sizes.h"
 #include "uopd/movement.h"
 
 namespace uopd::client::fn {
@@ -142,27 +145,55 @@ absl::StatusOr<RearrangePlan> PlanOf(const Tensor& x, std::string_view formula,
 
 Tensor Rearrange(const Tensor& x, std::string_view formula,
                  std::span<const std::pair<std::string, int64_t>> sizes, Site site) {
-  if (auto error = Refused("Rearrange", {&x}, site)) return *error;
+  if (auto error = FirstError("Rearrange", {&x}, site)) return *error;
   const auto p = PlanOf(x, formula, sizes);
   if (!p.ok()) {
     return Wrong(x, "Rearrange", site,
                  Cat("\"", formula, "\" for shape ", Text(x.dims()), ": ", StatusText(p.status())));
   }
   const std::vector<std::string> names = Joined(p->from);
-  Dims divided, order, joined;
-  for (const std::string& name : names) divided.push_back(p->sizes.at(name));
+  ir::UOpContext& ctx = Ctx(x);
+  std::map<std::string, ir::UOp> named;
+  for (const auto& [name, size] : p->sizes) named[name] = ctx.Idx(size);
+  for (size_t i = 0; i < p->from.size(); ++i) {
+    const ir::UOp size = ShapeOf(x)[i];
+    if (size.Is(ir::Op::CONST)) continue;
+    // Of a symbolic axis all sizes but one are given, as numbers.
+    int64_t known = 1;
+    std::string left;
+    for (const std::string& name : p->from[i]) {
+      const bool given = std::ranges::any_of(sizes, [&](const auto& s) { return s.first == name; });
+      if (given)
+        known *= p->sizes.at(name);
+      else
+        left = name;
+    }
+    const ir::UOp rest =
+        known > 0 && !left.empty() ? ir::MaybeDivided(ctx, size, known) : ir::UOp();
+    if (!rest) {
+      return Wrong(x, "Rearrange", site,
+                   Cat("\"", formula, "\": ", known, " do not divide ", ir::SizeText(size)));
+    }
+    named[left] = ir::CanonicalSize(ctx, rest);
+  }
+  Dims order;
+  ir::SymbolicDims divided, joined;
+  for (const std::string& name : names) divided.push_back(named.at(name));
   for (const Group& g : p->to) {
     ir::Int128 n = 1;
+    ir::UOp whole = ctx.Idx(1);
     for (const std::string& name : g) {
       order.push_back(std::find(names.begin(), names.end(), name) - names.begin());
       n *= p->sizes.at(name);
       // Beside an axis without elements, sizes may be anything.
       if (n > ir::kMaxElements)
         return Wrong(x, "Rearrange", site, Cat("\"", formula, "\" makes too long an axis"));
+      whole = ProductOf(ctx, whole, named.at(name));
     }
-    joined.push_back(static_cast<int64_t>(n));
+    joined.push_back(whole);
   }
-  return x.Reshape(divided, site).Permute(order, site).Reshape(joined, site);
+  const Tensor parts = ReshapeTo(x, divided, "Rearrange", site).Permute(order, site);
+  return parts.status().ok() ? ReshapeTo(parts, joined, "Rearrange", site) : parts;
 }
 
 }  // namespace uopd::client::fn

@@ -112,6 +112,12 @@ Tensor Cornered(const Tensor& t, const ir::SymbolicDims& sizes, Site site) {
               site);
 }
 
+Tensor ExpandTo(const Tensor& t, const ir::SymbolicDims& sizes, std::string_view what, Site site) {
+  if (!t.status().ok() || ir::SameShape(sizes, ShapeOf(t))) return t;
+  ir::UOpContext& ctx = Ctx(t);
+  return Made(t, ir::Expand(ctx, Value(t), ir::ShapeArg(ctx, ir::Shape(sizes))), what, site);
+}
+
 absl::StatusOr<ir::SymbolicDims> SizesIn(const Tensor& t, std::span<const Size> sizes) {
   ir::SymbolicDims out;
   for (const Size& s : sizes) {

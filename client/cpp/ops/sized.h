@@ -38,6 +38,9 @@ Tensor Boxed(const Tensor& t, Site site, const Tensor* fill = nullptr);
 // The first elements along every axis.
 Tensor Cornered(const Tensor& t, const ir::SymbolicDims& sizes, Site site);
 
+// Tensor::Expand to these sizes.
+Tensor ExpandTo(const Tensor& t, const ir::SymbolicDims& sizes, std::string_view what, Site site);
+
 // The sizes of an operation's arguments in the graph of t.
 absl::StatusOr<ir::SymbolicDims> SizesIn(const Tensor& t, std::span<const Size> sizes);
 

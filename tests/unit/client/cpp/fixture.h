@@ -25,7 +25,7 @@ class ClientTest : public ::testing::Test {
   static std::vector<double> Out(const Tensor& t) {
     auto bytes = t.ToBytes();
     EXPECT_TRUE(bytes.ok()) << bytes.status();
-    return bytes.ok() ? test::HostArray::FromBytes(t.dtype(), t.dims(), *bytes).ToDoubles()
+    return bytes.ok() ? test::HostArray::FromBytes(t.dtype(), t.sizes(), *bytes).ToDoubles()
                       : std::vector<double>();
   }
 

@@ -42,7 +42,8 @@ class InterpreterExecutor : public SyncExecutor {
     const std::vector<ir::UOp> order = ir::Toposort(ctx, sink);
     for (auto it = order.rbegin(); it != order.rend(); ++it) {
       const ir::UOp u = *it;
-      if (u.Is(ir::Op::MULTI) && !read.contains(u.id())) continue;  // a target
+      // A target; of new memory the rest is 0.
+      if (u.Is(ir::kMovementOps | ir::OpSet{ir::Op::MULTI}) && !read.contains(u.id())) continue;
       for (size_t i = 0; i < u.n_src(); ++i) {
         const bool stored = (u.Is(ir::Op::STORE) || u.Is(ir::Op::AFTER)) && i == 0;
         if (!stored) read.insert(u.src(i).id());

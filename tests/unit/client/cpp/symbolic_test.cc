@@ -37,8 +37,9 @@ TEST_F(SymbolicTest, RealisedTensorsHaveTheSizesOfNow) {
     EXPECT_EQ(y.sizes(), (Dims{n, 3}));
     std::vector<double> want(static_cast<size_t>(3 * n));
     for (size_t i = 0; i < want.size(); ++i) want[i] = 2.0 * static_cast<double>(i);
-    EXPECT_THAT(Out(y), ElementsAreArray(want));
+    ASSERT_TRUE(y.Realize().ok());
     EXPECT_TRUE(y.is_realized());
+    EXPECT_THAT(Out(y), ElementsAreArray(want));
     // What is computed from it goes on with the same sizes.
     EXPECT_THAT(Out((y + 1.0).Sum()),
                 ElementsAre(std::accumulate(want.begin(), want.end(), static_cast<double>(3 * n))));
@@ -81,7 +82,8 @@ TEST_F(SymbolicTest, SlicesCountFromTheEndAndAreCutOff) {
 }
 
 TEST_F(SymbolicTest, MadeOfSizes) {
-  const Size box[] = {N(2), 3};
+  const Tensor two = N(2);
+  const Size box[] = {two, 3};
   EXPECT_THAT(Out(client_.FullOf(box, 7)), ElementsAre(7, 7, 7, 7, 7, 7));
   EXPECT_THAT(Out(client_.FullOf(box, M(4), Dtype::I32).Sum()), ElementsAre(24));
   EXPECT_THAT(Out(client_.EmptyOf(box)), ElementsAre(0, 0, 0, 0, 0, 0));

@@ -327,7 +327,7 @@ TEST_F(IndexTest, ExpandsToSymbolicSizes) {
   EXPECT_THAT(Out(y.Sum({0})), ElementsAre(0, 0, 4, 4, 8, 8));
   EXPECT_FALSE(fn::Expand(Ramp({2, 1}), wrong).status().ok());
   EXPECT_FALSE(fn::Expand(Ramp({3, 1}), negative).status().ok());
-  EXPECT_FALSE(fn::Reshape(Ramp({3, 1}), std::span(to).subspan(1, 1)).status().ok());
+  EXPECT_EQ(fn::Reshape(Ramp({3, 1}), std::span(to).subspan(1, 1)).dims(), (Dims{3}));
 }
 
 }  // namespace
