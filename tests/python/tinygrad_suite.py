@@ -35,13 +35,17 @@ PUBLIC = {"tinygrad": "uopd", "tinygrad.tensor": "uopd.tensor", "tinygrad.dtype"
           "tinygrad.engine.jit": "uopd.jit", "tinygrad.engine": "uopd.engine", "tinygrad.nn": "uopd.nn", "tinygrad.nn.state": "uopd.nn.state", "tinygrad.nn.optim": "uopd.nn.optim",
           "tinygrad.nn.datasets": "uopd.nn.datasets", "tinygrad.llm.gguf": "uopd.llm.gguf", "tinygrad.function": "uopd.function"}
 # Context is in tinygrad's helpers, and Device and Context are in one module here.
-ELSEWHERE = {("tinygrad.helpers", "Context"): "uopd", ("tinygrad.helpers", "GlobalCounters"): "uopd"}
+ELSEWHERE = {("tinygrad.helpers", "Context"): "uopd", ("tinygrad.helpers", "GlobalCounters"): "uopd", ("tinygrad.uop.ops", "UOp"): "uopd"}
 SHIMS = "tinygrad_suite_shims"  # functions of tinygrad about dtypes, for those of uopd
 PRIVATE_HERE = {"T", "Any", "runtime"}  # names that the modules here have for themselves
 # What tests ask of tensors that only tinygrad's own have (docs/python.md lists them).
 INTERNAL_NAMES = """uop _buffer _uop linear_with_vars schedule_linear schedule lazydata custom_kernel call callify as_param alu ufix renderer compiler allocator captured keccak hash
   image_conv2d image_dot decode_hevc_frame invalids random_bits from_blob _linears arch vec ptr base""".split()
-INTERNAL = re.compile(rf"has no attribute '({'|'.join(INTERNAL_NAMES)})'|KernelCountException")
+INTERNAL = re.compile(rf"has no attribute '({'|'.join(INTERNAL_NAMES)})'|'(Size|Variable)' has no attribute|type object 'Tensor' has no attribute '_|KernelCountException")
+# What is wrong with this machine: files that would be downloaded, a PyTorch or NumPy that is too old.
+ENVIRONMENT = re.compile(r"is not there, and nothing is downloaded|URLError|Name or service not known|module '(torch|numpy)[.\w]*' has no attribute|not implemented for '|no driver \"PYTHON\"")
+# Refused by both, with another text.
+WORDED = re.compile(r'AssertionError: ".*" does not match "', re.S)
 WRONG = re.compile(r"Not equal to tolerance|Arrays are not |not almost equal|Mismatched elements|Lists differ|Items are not equal|!= |forward pass failed|backward pass failed|DID NOT|mismatch")
 ACCEPTED = re.compile(r"not raised|DID NOT RAISE")
 
@@ -51,7 +55,7 @@ class Rewriter(ast.NodeTransformer):
   def visit_ImportFrom(self, node):
     if node.level or node.module not in PUBLIC and not (node.module or "").startswith("tinygrad."): return node
     if node.module not in PUBLIC:
-      return [ast.ImportFrom(SHIMS if hasattr(sys.modules[SHIMS], a.name) else node.module, [a], 0) for a in node.names]
+      return [ast.ImportFrom(SHIMS if hasattr(sys.modules[SHIMS], a.name) else ELSEWHERE.get((node.module, a.name), node.module), [a], 0) for a in node.names]
     out = []
     for a in node.names:
       here = SHIMS if hasattr(sys.modules[SHIMS], a.name) else ELSEWHERE.get((node.module, a.name), PUBLIC[node.module])
@@ -95,7 +99,7 @@ def stand_in():
   import uopd
   from tinygrad.runtime.ops_python import from_storage_scalar
   back = {d.name: d for d in uopd.dtypes.all}
-  names = {getattr(theirs.dtypes, n): d for n, d in vars(uopd.dtypes).items() if isinstance(d, uopd.DType) and hasattr(theirs.dtypes, n)}
+  names = {getattr(theirs.dtypes, n): d for n, d in vars(uopd.dtypes).items() if isinstance(d, uopd.DType) and hasattr(theirs.dtypes, n) and not n.startswith("default_")}
   to = {ours: other for other, ours in names.items()}
 
   class Renderer:
@@ -120,8 +124,11 @@ def stand_in():
 
 
 def outcome(report_text, crash):
-  """What a failure is: internals, wrong, accepted or raised."""
+  """What a failure is: internals, environment, worded, wrong, accepted or raised."""
   if INTERNAL.search(crash) or INTERNAL.search(report_text[-3000:]): return "internals"
+  if ENVIRONMENT.search(crash): return "environment"
+  if WORDED.match(crash): return "worded"
+  if "Unexpected success" in crash: return "passed"  # of a test that is expected to fail with tinygrad
   if ACCEPTED.search(crash): return "accepted"
   if crash.startswith(("AssertionError", "Exception")) or WRONG.search(crash): return "wrong"
   return "raised"
@@ -202,7 +209,7 @@ def main():
   for file in args.files or [f for f in FILES if (root / "test" / f).is_file()]:
     with tempfile.NamedTemporaryFile("r", suffix=".json") as out:
       command = [sys.executable, __file__, str(root), file, "--one", out.name, "--limit", str(args.limit), *(["--reference"] if args.reference else []), *(["-k", args.k] if args.k else [])]
-      env = {**os.environ, "DEV": "CPU", "CI": "1", "RUN_SLOW": "1", "UOPD_DEVICE_LIST": ",".join(f"CPU:{i}" for i in range(6))}
+      env = {**os.environ, "DEV": "CPU", "CI": "1", "RUN_SLOW": "1", "UOPD_DEVICE_LIST": ",".join([*(f"CPU:{i}" for i in range(6)), *(f"NULL:{i}" for i in range(4))])}
       done = subprocess.run(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
       text = out.read()
     results = json.loads(text) if text else {"(process)": ("raised", f"ended with {done.returncode}: {done.stderr[-1500:]}")}

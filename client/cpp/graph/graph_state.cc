@@ -97,6 +97,7 @@ std::shared_ptr<TensorState> GraphState::NewAlias(const std::shared_ptr<TensorSt
 }
 
 absl::Status GraphState::Assign(TensorState& t, UOp value) {
+  UOPD_TRY(CheckSamePlace(t.uop, value));
   std::vector<std::pair<TensorState*, UOp>> changes = {{&t, value}};
   std::vector<std::shared_ptr<TensorState>> held;
   std::vector<UOp> steps;
@@ -204,11 +205,44 @@ absl::Status GraphState::Verified(UOp u) {
       if (auto it = bad_.find(src.id()); it != bad_.end() && s.ok()) s = it->second;
     }
     if (s.ok()) s = ir::VerifyNode(*ctx_, v, ir::Level::kClient);
+    placed_anywhere_ |= v.Is(Op::COPY) || (v.Is(Op::BUFFER) && !v.text().empty());
+    if (s.ok() && placed_anywhere_) s = CheckPlaces(v);
     if (!s.ok()) bad_.emplace(v.id(), s);
     multi_ |= v.Is(Op::MULTI);
   }
   auto it = bad_.find(u.id());
   return it == bad_.end() ? absl::OkStatus() : it->second;
+}
+
+// Without the name of the default device nothing is known: then the daemon checks it.
+absl::Status GraphState::CheckPlaces(UOp u) {
+  const std::string_view main = executor_->default_device();
+  if (main.empty()) return absl::OkStatus();
+  std::vector<const ir::Layout*> sources;
+  absl::Status first;
+  for (UOp v :
+       ir::Toposort(*ctx_, std::span(&u, 1), [&](UOp w) { return !places_.contains(w.id()); })) {
+    if (places_.contains(v.id())) continue;
+    sources.clear();
+    for (UOp s : v.srcs()) sources.push_back(places_.at(s.id()).get());
+    auto rule = ir::RuleOf(*ctx_, v, sources, main);
+    if (!rule.ok() && first.ok()) first = rule.status();
+    places_.emplace(v.id(), std::make_unique<ir::Layout>(rule.ok() ? std::move(rule->result)
+                                                         : sources.empty() ? ir::Layout()
+                                                                           : *sources[0]));
+  }
+  return first;
+}
+
+absl::Status GraphState::CheckSamePlace(UOp to, UOp from) {
+  if (!placed_anywhere_ || executor_->default_device().empty()) return absl::OkStatus();
+  UOPD_TRY(CheckPlaces(to));
+  UOPD_TRY(CheckPlaces(from));
+  const ir::Layout &a = *places_.at(to.id()), &b = *places_.at(from.id());
+  if (a.pieces || b.pieces || b.anywhere() || a.devices == b.devices) return absl::OkStatus();
+  return absl::InvalidArgumentError(Cat("a tensor on ", a.devices.empty() ? "" : a.devices[0],
+                                        " cannot take a value on ", b.devices[0],
+                                        ": move it there first"));
 }
 
 const ir::Layout& GraphState::LayoutOf(UOp u) {
@@ -259,6 +293,7 @@ void GraphState::Compact() {
   verified_ = 0;  // nodes are verified again when they are used, which memoises their shapes again
   bad_.clear();
   layouts_.clear();
+  places_.clear();
   wire_.clear();
   forms_.clear();
   for (auto& reads : reads_) reads.clear();

@@ -107,6 +107,10 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   // The devices and pieces of u, as far as the client knows them: a device without a name is the
   // daemon's default. REQUIRES: u is verified.
   const ir::Layout& LayoutOf(ir::UOp u);
+  // INVALID_ARGUMENT if values of several devices meet in u, or below it.
+  absl::Status CheckPlaces(ir::UOp u);
+  // INVALID_ARGUMENT if a tensor of value `to` cannot be assigned `from`, which is on another device.
+  absl::Status CheckSamePlace(ir::UOp to, ir::UOp from);
   bool InPieces(ir::UOp u) { return multi_ && LayoutOf(u).pieces; }
   // The value of u as a new node that is equal to no other node. It is computed and stored; with
   // CONTIGUOUS_BACKWARD only gradients see it.
@@ -299,6 +303,9 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   int64_t next_tag_ = 1;
   bool multi_ = false;  // a MULTI was made; until then every layout is one device
   absl::flat_hash_map<uint32_t, ir::Layout> layouts_;
+  bool placed_anywhere_ = false;  // a node names a device; until then everything is on one
+  // As layouts_, with the name of the default device.
+  absl::flat_hash_map<uint32_t, std::unique_ptr<ir::Layout>> places_;
   absl::flat_hash_map<uint32_t, Form> wire_;  // by id of a normalised sink
   std::vector<Recording*> recordings_;        // that have begun and not ended
   uint64_t latest_recording_ = 0;             // id; ids are even

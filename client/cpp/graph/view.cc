@@ -2,6 +2,7 @@
 #include "client/cpp/graph/view.h"
 
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "client/cpp/graph/graph_state.h"
@@ -13,14 +14,14 @@ namespace {
 using ir::Op;
 using ir::UOp;
 
-constexpr ir::OpSet kViews = {Op::RESHAPE, Op::PERMUTE, Op::FLIP, Op::SHRINK};
+constexpr ir::OpSet kViews = {Op::RESHAPE, Op::PERMUTE, Op::FLIP, Op::SHRINK, Op::BITCAST};
 
-// The part of `whole` that the steps lead to.
+// The part of `whole` that the steps, which are movements, lead to.
 UOp PartOf(ir::UOpContext& ctx, UOp whole, std::span<const UOp> steps) {
   for (size_t i = steps.size(); i-- > 0;) {
     ir::SymbolicDims srcs(steps[i].srcs().begin(), steps[i].srcs().end());
     srcs[0] = whole;
-    whole = ctx.WithSources(steps[i], srcs);
+    whole = ctx.Make(steps[i].op(), whole.dtype(), srcs, steps[i].arg(), steps[i].tag());
   }
   return whole;
 }
@@ -85,7 +86,11 @@ UOp Updated(ir::UOpContext& ctx, UOp whole, std::span<const UOp> steps, UOp valu
   return ir::Where(ctx, Placed(ctx, all, steps, shapes), placed, whole);
 }
 
-UOp Written(ir::UOpContext& ctx, UOp whole, std::span<const UOp> steps, UOp value) {
+UOp Written(ir::UOpContext& ctx, UOp whole, std::span<const UOp> all_steps, UOp value) {
+  // Movements do the same to the bits of another dtype: the value becomes one of the whole's dtype, and they are all that is left.
+  std::vector<UOp> steps;
+  std::ranges::copy_if(all_steps, std::back_inserter(steps), [](UOp u) { return !u.Is(Op::BITCAST); });
+  value = ir::Bitcast(ctx, value, whole.dtype());
   if (steps.empty()) return value;
   if (!CanBeStored(whole, steps)) return Updated(ctx, whole, steps, value);
   return ir::After(ctx, whole, {ir::Store(ctx, PartOf(ctx, whole, steps), value)});
@@ -98,7 +103,7 @@ void MoveTo(View& view, ir::UOpContext& from, ir::UOpContext& to,
   // Zeros stand for what it was applied to.
   ir::SymbolicDims dims, srcs;
   for (UOp d : *from.ShapeOf(u.src(0))) dims.push_back(ir::CopyTo(from, d, to, map));
-  srcs.push_back(ir::Expand(to, to.Const(u.dtype(), 0), ir::ShapeArg(to, ir::Shape(dims))));
+  srcs.push_back(ir::Expand(to, to.Const(u.src(0).dtype(), 0), ir::ShapeArg(to, ir::Shape(dims))));
   for (UOp s : u.srcs().subspan(1)) srcs.push_back(ir::CopyTo(from, s, to, map));
   view.step = to.Make(u.op(), u.dtype(), srcs, ir::CopyArg(to, u));
 }

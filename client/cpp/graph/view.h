@@ -5,8 +5,8 @@
 // The model of aliasing. A tensor is a value: what is computed from it sees the value that it had then. An
 // assignment to a view changes the view and everything that it is a view of, at those elements; other tensors that were
 // made from these before keep what they saw. A tensor that is gone is passed over: its elements are found in what it was
-// a view of. RESHAPE, PERMUTE, FLIP, SHRINK and DETACH make views. EXPAND and PAD do not: an element of theirs is
-// several elements, or none.
+// a view of. RESHAPE, PERMUTE, FLIP, SHRINK, BITCAST to a dtype of the same size and DETACH make views. EXPAND and PAD do not: an element of
+// theirs is several elements, or none.
 #pragma once
 #include <memory>
 #include <span>
@@ -22,7 +22,7 @@ struct View {
   std::weak_ptr<TensorState> of;
   // How `of` was made; null: it is no view.
   std::shared_ptr<View> above;
-  // The movement op. Its first source says nothing: the same movement is applied to later values. Null: none, the view is
+  // The movement op, or the BITCAST. Its first source says nothing: the same movement is applied to later values. Null: none, the view is
   // the whole tensor.
   ir::UOp step;
 };

@@ -239,7 +239,8 @@ Tensor Acosh(const Tensor& x, Site site) {
     const Tensor s = Guarded((small | large).Not(), v, 4);
     const Tensor far = LogOfSum(s, ((s - 1.0) * (s + 1.0)).Sqrt());
     const Tensor y = Where(large, LogOfTwice(Guarded(large, v, 1)), Where(small, near, far));
-    return Where(out, Like(v, std::numeric_limits<double>::quiet_NaN()), y);
+    // There is no value below 1 and no slope: both are NaN, as of the root.
+    return Where(out, Guarded(out, v - 1.0, 1).Sqrt(), y);
   });
 }
 Tensor Atanh(const Tensor& x, Site site) {
@@ -282,7 +283,9 @@ Tensor Round(const Tensor& x, Site site) {
 
 Tensor Copysign(Operand a, Operand b) {
   return OfPair("Copysign", a, b, [](const Tensor& x, const Tensor& y) {
-    return Where(SignBit(x) != SignBit(y), x.Neg(), x);
+    // The magnitude of x has a kink at 0, where its slope is that of abs.
+    const Tensor z = Where(SignBit(x) != SignBit(y), x.Neg(), x);
+    return Where(x == 0.0, z.Detach(), z);
   });
 }
 

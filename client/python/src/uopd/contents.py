@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import operator
+import pickle
 from typing import TYPE_CHECKING, Any
 
 from . import _core, runtime
-from .base import Base, tensor_class
+from .base import Base, tensor_class, wrap
 from .convert import to_numpy
 from .dtype import dtypes, to_dtype
 from .errors import WrongArgument
@@ -57,8 +58,8 @@ class Contents(Base):
     """A new NumPy array with the contents. bfloat16 and 8-bit floats become float32."""
     return to_numpy(self._h)
   def data(self) -> memoryview:
-    """The contents as a memoryview, with the shape of the tensor."""
-    return memoryview(self.numpy())
+    """The contents as a memoryview, with the shape of the tensor; (0,) if it has no elements."""
+    return memoryview(self.numpy() if self.numel() else self.numpy().reshape(0))
   def tolist(self) -> Any:
     """The contents as nested lists of Python's numbers."""
     return self.numpy().tolist()
@@ -83,7 +84,9 @@ class Contents(Base):
     if kwargs.get("dl_device") not in (None, (1, 0)): raise BufferError("tensors are exported to the CPU only")
     return self.numpy().__dlpack__()
   def __dlpack_device__(self) -> tuple[int, int]: return (1, 0)
-  def __reduce__(self) -> Any:
+  def __reduce_ex__(self, protocol: Any) -> Any:
+    # From protocol 5 on the contents may travel beside the pickle.
+    if protocol >= 5: return (_of_bytes, (pickle.PickleBuffer(self._bytes()), self.shape, self.dtype.name, self._h.requires_grad))
     bits = self if self.dtype.numpy_name else self.bitcast(dtypes.uint8 if self.dtype.itemsize == 1 else dtypes.uint16)  # type: ignore[attr-defined]
     return (_unpickled, (bits.numpy(), self.dtype.name, self._h.requires_grad))
   def __repr__(self) -> str:
@@ -107,4 +110,9 @@ def _shown(t: Contents) -> str:
 def _unpickled(array: Any, dtype: str, requires_grad: bool | None) -> Tensor:
   kind = to_dtype(dtype)
   t = tensor_class()(array, dtype=kind) if kind.numpy_name else tensor_class()(array).bitcast(kind)
+  return t if requires_grad is None else t.requires_grad_(requires_grad)
+
+
+def _of_bytes(data: Any, shape: tuple[int, ...], dtype: str, requires_grad: bool | None) -> Tensor:
+  t = wrap(_core.from_buffer(runtime.client(), to_dtype(dtype).core, list(shape), data))
   return t if requires_grad is None else t.requires_grad_(requires_grad)

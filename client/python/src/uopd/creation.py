@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from . import _core, runtime
 from .base import Base, sizes, tensor_class, wrap
 from .dtype import DType, DTypeLike, dtypes, to_dtype
-from .errors import WrongArgument
+from .errors import WrongArgument, WrongNumber
 from .runtime import client
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def _code(dtype: DTypeLike | None, default: Any = None) -> int:
 def _number(x: Any, kind: DType) -> Any:
   """A number that the client library takes."""
   if not isinstance(x, (int, float)): x = x.item() if hasattr(x, "item") else float(x)
-  if dtypes.is_int(kind) and isinstance(x, int) and not kind.min <= x <= kind.max: raise ValueError(f"{x} is no value of {kind.name}")
+  if dtypes.is_int(kind) and isinstance(x, int) and not kind.min <= x <= kind.max: raise WrongNumber(f"{x} is no value of {kind.name}")
   return x if not isinstance(x, int) or dtypes.is_int(kind) else float(x)
 
 
@@ -31,7 +31,11 @@ def _is_large(x: Any, kind: DType) -> bool:
   return kind is dtypes.uint64 and isinstance(x, int) and 2**63 <= x < 2**64
 
 
-def _shape(shape: tuple[Any, ...]) -> list[int]: return sizes(shape[0], shape[1:]) if shape else []
+def _shape(shape: tuple[Any, ...]) -> list[int]:
+  out = sizes(shape[0], shape[1:]) if shape else []
+  for n in out:
+    if isinstance(n, float): raise WrongArgument(f"a shape is made of integers, not of {n}")
+  return out
 
 
 def placed(t: Tensor, device: Any = None, requires_grad: bool | None = None) -> Tensor:
@@ -85,7 +89,8 @@ class Creation(Base):
   @staticmethod
   def arange(start: Any, stop: Any = None, step: Any = 1, dtype: DTypeLike | None = None, device: Any = None,
              requires_grad: bool | None = None) -> Tensor:
-    """From start (0 if only one number is given) up to stop, without it. Integers beyond int32 are int64.
+    """From start (0 if only one number is given) up to stop, without it. Integers beyond int32 are int64, unless a dtype is given: an
+    OverflowError, then.
 
     >>> Tensor.arange(2, 8, 2).tolist()
     [2, 4, 6]
@@ -93,9 +98,11 @@ class Creation(Base):
     if stop is None: start, stop = 0, start
     if all(isinstance(v, int) for v in (start, stop, step)):
       numbers = range(start, stop, step) if step else ()
-      kind = dtypes.default_int
-      if numbers and not (kind.min <= min(numbers[0], numbers[-1]) and max(numbers[0], numbers[-1]) <= kind.max): kind = dtypes.int64
-      return _made(_core.arange(client(), start, stop, step, _code(dtype, kind)), device, requires_grad)
+      ends = (numbers[0], numbers[-1]) if numbers else ()
+      kind = dtypes.default_int if dtype is None else to_dtype(dtype)
+      if dtype is None and any(not kind.min <= n <= kind.max for n in ends): kind = dtypes.int64
+      for n in ends: _number(n, kind)
+      return _made(_core.arange(client(), start, stop, step, kind.core), device, requires_grad)
     count = max(0, math.ceil((stop - start) / step))
     h = _core.arange(client(), 0, count, 1, dtypes.float64.core)
     return _made(_core.cast(_core.add(_core.mul(h, float(step)), float(start)), _code(dtype)), device, requires_grad)
