@@ -73,7 +73,7 @@ std::shared_ptr<TensorState> GraphState::NewTensor(UOp u, std::string device) {
   out->symbolic = !dims;
   out->dims = dims ? std::move(*dims) : ir::MaxDims(*ctx_, shape);
   out->dtype = u.dtype();
-  if (!InPieces(u)) out->device = std::move(device);
+  if (!InPieces(u)) out->device = DeviceOf(u, std::move(device));
   return out;
 }
 
@@ -206,7 +206,6 @@ absl::Status GraphState::Verified(UOp u) {
     }
     if (s.ok()) s = ir::VerifyNode(*ctx_, v, ir::Level::kClient);
     placed_anywhere_ |= v.Is(Op::COPY) || (v.Is(Op::BUFFER) && !v.text().empty());
-    if (s.ok() && placed_anywhere_) s = CheckPlaces(v);
     if (!s.ok()) bad_.emplace(v.id(), s);
     multi_ |= v.Is(Op::MULTI);
   }
@@ -215,33 +214,48 @@ absl::Status GraphState::Verified(UOp u) {
 }
 
 // Without the name of the default device nothing is known: then the daemon checks it.
-absl::Status GraphState::CheckPlaces(UOp u) {
+const GraphState::Place& GraphState::PlaceOf(UOp u) {
+  static const Place unknown;
   const std::string_view main = executor_->default_device();
-  if (main.empty()) return absl::OkStatus();
+  if (!placed_anywhere_ || main.empty()) return unknown;
   std::vector<const ir::Layout*> sources;
-  absl::Status first;
   for (UOp v :
        ir::Toposort(*ctx_, std::span(&u, 1), [&](UOp w) { return !places_.contains(w.id()); })) {
     if (places_.contains(v.id())) continue;
+    Place place;
     sources.clear();
-    for (UOp s : v.srcs()) sources.push_back(places_.at(s.id()).get());
-    auto rule = ir::RuleOf(*ctx_, v, sources, main);
-    if (!rule.ok() && first.ok()) first = rule.status();
-    places_.emplace(v.id(), std::make_unique<ir::Layout>(rule.ok() ? std::move(rule->result)
-                                                         : sources.empty() ? ir::Layout()
-                                                                           : *sources[0]));
+    for (UOp s : v.srcs()) {
+      const Place& source = places_.at(s.id());
+      sources.push_back(&source.layout);
+      if (place.error.ok()) place.error = source.error;
+    }
+    if (place.error.ok()) {
+      auto rule = ir::RuleOf(*ctx_, v, sources, main);
+      if (rule.ok())
+        place.layout = std::move(rule->result);
+      else
+        place.error = rule.status();
+    }
+    places_.emplace(v.id(), std::move(place));
   }
-  return first;
+  return places_.at(u.id());
+}
+
+std::string GraphState::DeviceOf(UOp u, std::string device) {
+  const ir::Layout& layout = PlaceOf(u).layout;
+  const std::string_view main = executor_->default_device();
+  if (layout.anywhere() || layout.devices[0] == (device.empty() ? main : device)) return device;
+  return layout.devices[0] == main ? std::string() : std::string(layout.devices[0]);
 }
 
 absl::Status GraphState::CheckSamePlace(UOp to, UOp from) {
-  if (!placed_anywhere_ || executor_->default_device().empty()) return absl::OkStatus();
-  UOPD_TRY(CheckPlaces(to));
-  UOPD_TRY(CheckPlaces(from));
-  const ir::Layout &a = *places_.at(to.id()), &b = *places_.at(from.id());
-  if (a.pieces || b.pieces || b.anywhere() || a.devices == b.devices) return absl::OkStatus();
-  return absl::InvalidArgumentError(Cat("a tensor on ", a.devices.empty() ? "" : a.devices[0],
-                                        " cannot take a value on ", b.devices[0],
+  const Place &a = PlaceOf(to), &b = PlaceOf(from);
+  UOPD_TRY(b.error);
+  if (a.layout.anywhere() || b.layout.anywhere() || a.layout.pieces || b.layout.pieces ||
+      a.layout.devices == b.layout.devices)
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(Cat("a tensor on ", a.layout.devices[0],
+                                        " cannot take a value on ", b.layout.devices[0],
                                         ": move it there first"));
 }
 

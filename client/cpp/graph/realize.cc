@@ -158,12 +158,14 @@ UOp GraphState::NewTarget(const TensorState& t) {
 absl::StatusOr<GraphState::Plan> GraphState::MakePlan(
     std::span<const std::shared_ptr<TensorState>> tensors) {
   Plan plan;
+  absl::Status places;
   absl::flat_hash_set<const TensorState*> seen;
   auto add = [&](const std::shared_ptr<TensorState>& t) {
     if ((IsStored(t->uop) && !t->replaces) || ir::Product(t->dims) == 0 ||
         !seen.insert(t.get()).second)
       return;
     if (IsOfOthers(*t)) NoteTaken(*t);
+    if (places.ok()) places = CheckPlaces(t->uop);
     plan.pending.push_back({t, UOp(), false});
   };
   for (const auto& t : tensors) {
@@ -185,6 +187,7 @@ absl::StatusOr<GraphState::Plan> GraphState::MakePlan(
         add(whole);
     }
   }
+  UOPD_TRY(places);
   if (plan.pending.empty()) return plan;
 
   // An assigned tensor is written in place if nobody else reads the old contents; otherwise it gets

@@ -89,7 +89,8 @@ UOp Updated(ir::UOpContext& ctx, UOp whole, std::span<const UOp> steps, UOp valu
 UOp Written(ir::UOpContext& ctx, UOp whole, std::span<const UOp> all_steps, UOp value) {
   // Movements do the same to the bits of another dtype: the value becomes one of the whole's dtype, and they are all that is left.
   std::vector<UOp> steps;
-  std::ranges::copy_if(all_steps, std::back_inserter(steps), [](UOp u) { return !u.Is(Op::BITCAST); });
+  std::ranges::copy_if(all_steps, std::back_inserter(steps),
+                       [](UOp u) { return !u.Is(Op::BITCAST); });
   value = ir::Bitcast(ctx, value, whole.dtype());
   if (steps.empty()) return value;
   if (!CanBeStored(whole, steps)) return Updated(ctx, whole, steps, value);

@@ -45,7 +45,9 @@ def placed(t: Tensor, device: Any = None, requires_grad: bool | None = None) -> 
   elif runtime.is_disk(device):
     from .disk import moved_to_file
     moved_to_file(t, device)
-  elif device is not None: t._h = _core.to(t._h, device)
+  elif device is not None:
+    if runtime.device_name(device) not in runtime.Device.devices: raise WrongArgument(f"the daemon has no device {device}: {', '.join(runtime.Device.devices)}")
+    t._h = _core.to(t._h, device)
   if requires_grad is not None: t._h.requires_grad = requires_grad
   return t
 
@@ -171,8 +173,10 @@ class Creation(Base):
     return _made(_core.rand(client(), _shape(shape), _code(dtype)), device, requires_grad)
   @staticmethod
   def randn(*shape: Any, dtype: DTypeLike | None = None, device: Any = None, requires_grad: bool | None = None) -> Tensor:
-    """Random floats of the normal distribution with mean 0 and standard deviation 1."""
-    return _made(_core.randn(client(), _shape(shape), _code(dtype)), device, requires_grad)
+    """Random floats of the normal distribution with mean 0 and standard deviation 1; for another dtype these, converted."""
+    kind = to_dtype(dtype) if dtype is not None else dtypes.default_float
+    if not dtypes.is_float(kind): return _made(_core.cast(_core.randn(client(), _shape(shape), dtypes.float32.core), kind.core), device, requires_grad)
+    return _made(_core.randn(client(), _shape(shape), kind.core), device, requires_grad)
   @staticmethod
   def uniform(*shape: Any, low: float = 0.0, high: float = 1.0, dtype: DTypeLike | None = None, device: Any = None,
               requires_grad: bool | None = None) -> Tensor:

@@ -82,7 +82,7 @@ TEST_F(KinkTest, BothOperands) {
 
 TEST_F(KinkTest, WhereThereIsNoValueThereIsNoSlope) {
   for (const Dtype d : {Dtype::F32, Dtype::F64, Dtype::F16}) {
-    for (const double at : {0.5, -0.5, -300.0}) {
+    for (const double at : {0.5, 0.0, -0.5}) {
       const Tensor x = In({1}, {at}, d), targets[] = {x};
       const Tensor y = fn::Acosh(x);
       const auto slope = Gradient(y.Sum(), targets);
@@ -90,6 +90,17 @@ TEST_F(KinkTest, WhereThereIsNoValueThereIsNoSlope) {
       EXPECT_TRUE(std::isnan(Out(y)[0])) << at;
       EXPECT_TRUE(std::isnan(Out((*slope)[0])[0])) << at;
     }
+  }
+}
+
+TEST_F(KinkTest, SlopeWithoutAValue) {
+  for (const double at : {-1.5, -2.5, -300.0, -1e6}) {
+    const Tensor x = In({1}, {at}, Dtype::F64), targets[] = {x};
+    const Tensor y = fn::Acosh(x);
+    const auto slope = Gradient(y.Sum(), targets);
+    ASSERT_TRUE(slope.ok()) << slope.status();
+    EXPECT_TRUE(std::isnan(Out(y)[0])) << at;
+    EXPECT_NEAR(Out((*slope)[0])[0] * std::sqrt(at * at - 1), 1, 1e-12) << at;
   }
 }
 
