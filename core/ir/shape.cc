@@ -6,6 +6,7 @@
 #include "core/base/status.h"
 #include "core/base/text.h"
 #include "core/ir/analysis/polynomial.h"
+#include "core/ir/analysis/sizes.h"
 #include "core/ir/group_mma.h"
 #include "core/ir/mma.h"
 
@@ -21,13 +22,23 @@ Int128 LeastOf(UOpContext& ctx, UOp dim) {
   return dim.Is(Op::CONST) ? dim.const_int() : DimensionBounds(ctx, dim).min;
 }
 
-std::string Text(UOp dim) {
-  return dim.Is(Op::CONST) ? Cat(dim.const_int()) : Cat("symbolic %", dim.id());
-}
+std::string Text(UOp dim) { return SizeText(dim); }
 std::string Text(Shape shape) {
   std::string out = "(";
   for (size_t i = 0; i < shape.size(); ++i) Append(out, i ? ", " : "", Text(shape[i]));
   return out + ")";
+}
+// ", where n = 3" for the variables that have values.
+std::string Values(std::initializer_list<Shape> shapes) {
+  std::string out;
+  for (Shape s : shapes) {
+    for (UOp d : s) {
+      const std::string values = BoundText(d);
+      if (!values.empty() && out.find(values) == std::string::npos)
+        Append(out, out.empty() ? ", where " : ", ", values);
+    }
+  }
+  return out;
 }
 
 class Inference {
@@ -128,9 +139,10 @@ class Inference {
       if (d.Is(Op::STACK) || d.Is(kMovementOps))
         return Invalid(Cat(what, " of ", Name(u_.op()), " holds a ", Name(d.op()),
                            ", not one number: shapes do not nest"));
-      if (LeastOf(ctx_, d) < 0 && !IsNeverNegative(ctx_, {{d, 1}}))
+      if (LeastOf(ctx_, d) < 0 && !IsNeverNegative(ctx_, {{d, 1}}) &&
+          BoundValue(d).value_or(-1) < 0)
         return Invalid(Cat(what, " of ", Name(u_.op()), " holds a value (", Text(d),
-                           ") that can be negative"));
+                           ") that can be negative", Values({std::span(&d, 1)})));
     }
     return stack.srcs();
   }
@@ -293,10 +305,10 @@ class Inference {
     UOPD_ASSIGN(std::span<const UOp> before, Operand(u_.src(1), "padding"));
     UOPD_ASSIGN(const Shape* out, FromOperand(u_.src(2)));
     bool fits = before.size() == in->size() && out->size() == in->size();
-    for (size_t i = 0; fits && i < in->size(); ++i) fits = BoxFits(before[i], (*in)[i], (*out)[i]);
+    for (size_t i = 0; fits && i < in->size(); ++i) fits = Fits(before[i], (*in)[i], (*out)[i]);
     if (!fits)
       return Invalid(Cat("PAD of shape ", Text(*in), " by ", Text(before), " to ", Text(*out),
-                         ": the source does not fit"));
+                         ": the source does not fit", Values({before, *in, *out})));
     return out;
   }
 
@@ -305,19 +317,17 @@ class Inference {
     UOPD_ASSIGN(std::span<const UOp> starts, Operand(u_.src(1), "starts"));
     UOPD_ASSIGN(const Shape* out, FromOperand(u_.src(2)));
     bool fits = starts.size() == in->size() && out->size() == in->size();
-    for (size_t i = 0; fits && i < in->size(); ++i) fits = BoxFits(starts[i], (*out)[i], (*in)[i]);
+    for (size_t i = 0; fits && i < in->size(); ++i) fits = Fits(starts[i], (*out)[i], (*in)[i]);
     if (!fits) {
       return Invalid(Cat("SHRINK of shape ", Text(*in), " to ", Text(*out), " at ", Text(starts),
-                         ": the box can leave the source"));
+                         ": the box can leave the source", Values({starts, *out, *in})));
     }
     return out;
   }
 
-  // start + size <= whole for every value of the variables in them.
-  bool BoxFits(UOp start, UOp size, UOp whole) {
-    if (start.IsConstInt(0) && size == whole) return true;
-    if (LargestOf(ctx_, start) + LargestOf(ctx_, size) <= LeastOf(ctx_, whole)) return true;
-    return IsNeverNegative(ctx_, {{whole, 1}, {start, -1}, {size, -1}});
+  // For every value of the variables; in a client for those that they have.
+  bool Fits(UOp start, UOp size, UOp whole) {
+    return BoxFits(ctx_, start, size, whole) || BoxFitsNow(start, size, whole);
   }
 
   UOpContext& ctx_;

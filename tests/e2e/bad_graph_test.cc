@@ -6,7 +6,10 @@
 
 #include <cstdlib>
 
+#include "core/ir/analysis/sizes.h"
+#include "core/ir/build.h"
 #include "core/ir/dtype.h"
+#include "core/ir/io/wire.h"
 #include "core/ir/op.h"
 #include "tests/e2e/client.h"
 #include "tests/e2e/graphs.h"
@@ -71,6 +74,55 @@ TEST_F(BadGraphTest, BuffersAreOfLowerLevels) {
     EXPECT_EQ(NodeOf(status)->node(), Position(graph, ir::Op::BUFFER));
     ExpectServes(daemon_);
   }
+}
+
+// slot 0 [n, n + 2) = slot 1, of 8 and 2 elements. With `bound` the graph says a value that n has: of clients it counts for
+// what they may build, of a graph that was sent it is no proof.
+std::string StoreAtVariable(int64_t max, bool bound) {
+  ir::UOpContext ctx;
+  const auto vector = [&](int64_t slot, int64_t n) {
+    return ir::Param(ctx, slot, ir::Dtype::F32, ir::ShapeArg(ctx, ir::Dims{n}));
+  };
+  ir::UOp n = ir::Variable(ctx, "n", 0, max);
+  if (bound) n = ctx.Make(ir::Op::BIND, ir::Dtype::Index, {n, ctx.Idx(3)}, {}, ir::kBound);
+  const ir::UOp starts = ctx.Make(ir::Op::STACK, ir::Dtype::Index, {n});
+  const ir::UOp part = ir::Shrink(ctx, vector(0, 8), starts, ir::ShapeArg(ctx, ir::Dims{2}));
+  const ir::UOp store = ir::Store(ctx, part, vector(1, 2));
+  return ir::Encode(ctx, ir::Sink(ctx, std::span(&store, 1)));
+}
+
+TEST_F(BadGraphTest, StoresAtVariablesStayWithinTheirBuffer) {
+  for (const bool bound : {false, true}) {
+    const grpc::Status status = Refused(StoreAtVariable(7, bound));
+    EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT) << bound;
+    EXPECT_THAT(status.error_message(), ::testing::HasSubstr("the box can leave the source"));
+  }
+  const std::string graph = StoreAtVariable(6, false);
+  ASSERT_TRUE(client_.Upload(1, Bytes(std::vector<float>(8, 1))).ok());
+  const auto run = [&](std::initializer_list<int64_t> values) {
+    v1::ExecuteRequest request;
+    request.set_session_id(client_.session());
+    request.set_graph(graph);
+    *request.add_arguments() = Buffer(1);
+    *request.add_arguments() = Data(Bytes({5, 6}));
+    for (int64_t v : values) request.add_variables(v);
+    grpc::ClientContext context;
+    v1::ExecuteResponse response;
+    return client_.stub().Execute(&context, request, &response);
+  };
+  std::string now;
+  for (int64_t n : {int64_t{7}, int64_t{-1}, INT64_MAX, INT64_MIN}) {
+    const grpc::Status status = run({n});
+    EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT) << n;
+    EXPECT_THAT(status.error_message(), ::testing::HasSubstr("variable n ("));
+  }
+  EXPECT_EQ(run({}).error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(run({1, 2}).error_code(), StatusCode::INVALID_ARGUMENT);
+  ASSERT_TRUE(client_.Download(1, &now).ok());
+  EXPECT_EQ(Floats(now), std::vector<float>(8, 1)) << "nothing was written";
+  ASSERT_TRUE(run({6}).ok());
+  ASSERT_TRUE(client_.Download(1, &now).ok());
+  EXPECT_EQ(Floats(now), (std::vector<float>{1, 1, 1, 1, 1, 1, 5, 6}));
 }
 
 TEST_F(BadGraphTest, ACycleCannotBeWritten) {

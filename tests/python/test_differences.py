@@ -53,7 +53,7 @@ ROWS = {
     "open(folder + '/s', 'wb').write(struct.pack('<Q', len(h)) + h + b'0' * 12); out = nn.state.safe_load(folder + '/s')['w'].shape[0]", 2, "E:ValueError"),
 }
 # Rows whose difference is none of one value: what waits, where memory is, what other tests show.
-ELSEWHERE = {"`realize()`": "test_waiting.py", "`optimizer.device`": "test_placing.py", "sizes": "test_semantics.py", "`TinyJit`": "test_jit.py",
+ELSEWHERE = {"`realize()`": "test_waiting.py", "`optimizer.device`": "test_placing.py", "`TinyJit`": "test_jit.py",
              "positions of tensors out of range": "test_semantics.py",
              "`shard` of an axis that the number of devices does not divide, `rand` on several devices": "test_placing.py", "what was computed from a tensor before it is assigned": "test_views.py",
              "`TinyJit`: a method of several objects": "test_jit.py", "attention of a query whose mask has no key": "test_nn.py"}

@@ -69,6 +69,26 @@ def test_misuse_is_an_error():
   with pytest.raises(TypeError, match="returns tensors"): number(Tensor([1.0]))
 
 
+def test_what_it_refuses_is_a_jit_error():
+  from uopd.engine.jit import JitError
+  assert issubclass(JitError, (ValueError, RuntimeError, uopd.Error))
+  inner = TinyJit(lambda x: (x + 1).realize())
+  outer = TinyJit(lambda x: (inner(x) * 3).realize())
+  assert outer(Tensor([1])).item() == 6
+  with pytest.raises(RuntimeError, match="TinyJit inside another TinyJit is not supported"): outer(Tensor([2]))
+  add = TinyJit(lambda a, b: (a + b).realize())
+  for _ in range(2): add(Tensor([1]), Tensor([2]))
+  def late(x):
+    late.n += 1
+    return (x + 1).realize() if late.n < 2 else 3
+  late.n = 0
+  wrong = [lambda: add(Tensor([1, 2]), Tensor([2])), lambda: add(a=Tensor([1]), b=Tensor([2])), lambda: add(Tensor([1]), 2), lambda: add(Tensor([1])),
+           lambda: [j(Tensor([1])) for j in [TinyJit(lambda x: x + x.sum().item())] for _ in range(2)],
+           lambda: [j(Tensor([1])) for j in [TinyJit(late)] for _ in range(2)], lambda: [j() for j in [TinyJit(lambda: None)] for _ in range(2)]]
+  for f in wrong:
+    with pytest.raises(JitError): f()
+
+
 def test_arguments_that_replays_do_not_see_are_errors():
   scale = TinyJit(lambda x, n: (x * n).realize())
   assert [scale(Tensor([3]), 2).item() for _ in range(4)] == [6] * 4
@@ -170,3 +190,131 @@ def test_pickle_and_keywords():
   import pickle
   jit = pickle.loads(pickle.dumps(TinyJit(np.negative, prune=True)))
   assert jit.fxn is np.negative and jit.prune and not jit.captured
+
+
+LOSSES = {"sum": lambda out, y: out.sum(), "square mean": lambda out, y: out.square().mean(), "mean square error": lambda out, y: out[:, 0].mse_loss(y.float()),
+          "cross entropy": lambda out, y: out.sparse_categorical_crossentropy(y)}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("make", [nn.optim.SGD, nn.optim.Adam])
+def test_a_step_with_any_loss_and_what_else_it_computes(name, make):
+  """The weights are written while the loss, the accuracy, an activation and an old copy of the weights still need them."""
+  def run(wrap):
+    Tensor.manual_seed(5)
+    layer = nn.Linear(6, 3)
+    optimizer = make([layer.weight, layer.bias], lr=0.01)
+    seen = []
+
+    def step(x, y):
+      old, view = layer.weight.detach(), layer.weight[0]
+      out = layer(x)
+      loss = LOSSES[name](out, y).backward()
+      right = (out.argmax(1) == y).mean()
+      optimizer.step()
+      return loss.realize(), right.realize(), out, old.sum(), view + 1, layer.weight.sum()
+    step, rng = wrap(step), np.random.default_rng(2)
+    with Tensor.train():
+      for _ in range(6):
+        optimizer.zero_grad()
+        results = step(Tensor(rng.standard_normal((4, 6), np.float32)), Tensor(rng.integers(0, 3, 4).astype(np.int32)))
+        seen.append([t.tolist() for t in results])
+    return seen
+  for got, want in zip(run(TinyJit), run(lambda f: f), strict=True):
+    for a, b in zip(got, want, strict=True): np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_what_was_computed_before_replays_stays():
+  """A replay assigns to state, arguments and results; other tensors that were made from these keep what they saw."""
+  w, x = Tensor([1.0, 2.0]).realize(), Tensor([10.0, 20.0]).realize()
+
+  @TinyJit
+  def step(x):
+    w.assign(w + 1)
+    x.assign(x + w)
+    w.realize(), x.realize()
+    return w + x, w * 1
+  early = {"lazy": w * 2, "alias": w.detach(), "view": w[1:], "argument": x + 1, "alias of the argument": x.float()}
+  expected_w, expected_x = np.array([1.0, 2.0]), np.array([10.0, 20.0])
+  later = [("before", early, {"lazy": [2, 4], "alias": [1, 2], "view": [2], "argument": [11, 21], "alias of the argument": [10, 20]})]
+  for i in range(6):
+    total, copy = step(x)
+    expected_w = expected_w + 1
+    expected_x = expected_x + expected_w
+    # Nothing of this is read before the last replay.
+    later.append((i, {"lazy": total + 0.5, "alias": copy.detach(), "view": total[:1], "deep": (w * x).square().sqrt(), "of the argument": x.reshape(2, 1)},
+                  {"lazy": expected_w + expected_x + .5, "alias": expected_w, "view": (expected_w + expected_x)[:1], "deep": expected_w * expected_x, "of the argument": expected_x.reshape(2, 1)}))
+  assert step.captured
+  for i, tensors, values in later:
+    for name, t in tensors.items(): np.testing.assert_allclose(t.numpy(), values[name], rtol=1e-5, err_msg=f"{i}: {name}")
+  np.testing.assert_array_equal(w.numpy(), expected_w)
+  np.testing.assert_array_equal(x.numpy(), expected_x)
+
+
+def test_state_is_assigned_between_replays_although_others_need_its_old_contents():
+  w = Tensor([1.0, 2.0]).realize()
+  f = TinyJit(lambda x: (w * x).realize())
+  x, olds = Tensor([1.0, 10.0]), []
+  for i in range(6):
+    assert f(x).tolist() == [1.0 + i, 10 * (2.0 + i)]
+    olds.append((w * 3, w.detach()))
+    w.assign(w + 1)
+    if i % 2: w.realize()
+  for i, (lazy, alias) in enumerate(olds): assert (lazy.tolist(), alias.tolist()) == ([3.0 * (1 + i), 3.0 * (2 + i)], [1.0 + i, 2.0 + i])
+
+
+def test_tensors_made_outside_of_a_function_and_never_realised():
+  """Values that a replay would compute again from other contents are errors; the same functions without TinyJit give what the realised ones give."""
+  def run(realise, body):
+    w = Tensor([1.0, 2.0]).realize()
+    v = w * 10
+    if realise: v.realize()
+    f = TinyJit(lambda x: body(w, v, x))
+    return [f(Tensor([float(i), 1.0])).tolist() for i in range(4)]
+
+  def uses_then_writes(w, v, x):
+    y = (v + x).realize()
+    w.assign(w + 1).realize()
+    return y
+
+  def writes_then_uses(w, v, x):
+    w.assign(w + 1).realize()
+    return (v + x).realize()
+
+  def computes_it(w, v, x):
+    v.realize()
+    w.assign(w + 1).realize()
+    return (v + x).realize()
+
+  expected = [[10.0 + i, 21.0] for i in range(4)]
+  for body in (uses_then_writes, writes_then_uses, computes_it): assert run(True, body) == expected, body.__name__
+  assert run(False, writes_then_uses) == expected and run(False, computes_it) == expected
+
+  # In the first call v gets memory of its own, since w is written; made anew before the second call it has none.
+  w = Tensor([1.0, 2.0]).realize()
+  held = {"v": w * 10}
+  f = TinyJit(lambda x: uses_then_writes(w, held["v"], x))
+  f(Tensor([0.0, 1.0]))
+  held["v"] = w * 10
+  with pytest.raises(uopd.errors.FailedPrecondition, match="made outside of it and not realised"): f(Tensor([1.0, 1.0]))
+
+  # The same, when somebody else assigns.
+  w = Tensor([1.0, 2.0]).realize()
+  v = w * 10
+  g = TinyJit(lambda x: (v + x).realize())
+  for i in range(4): assert g(Tensor([float(i), 1.0])).tolist() == [10.0 + i, 21.0]
+  w.assign(w + 1).realize()
+  with pytest.raises(uopd.errors.FailedPrecondition, match="made outside of it and not realised"): g(Tensor([1.0, 1.0]))
+  assert v.tolist() == [10, 20]
+  g.reset()
+  for i in range(4): assert g(Tensor([float(i), 1.0])).tolist() == [10.0 + i, 21.0]
+
+  # State that has no memory cannot be updated.
+  state = w * 0
+  def grow(x):
+    state.assign(state + x)
+    return (x * 2).realize()
+  f = TinyJit(grow)
+  f(Tensor([1.0, 1.0]))
+  with pytest.raises(uopd.errors.FailedPrecondition, match="assigned inside of it"): f(Tensor([1.0, 1.0]))
+  assert state.tolist() == [2, 2]

@@ -23,11 +23,18 @@ inline Tensor Wrong(const Tensor& t, std::string_view what, Site site, std::stri
 }
 // The result of a movement operation that moves nothing: a view of the whole tensor. REQUIRES: t.status() is OK.
 Tensor Same(const Tensor& t);
+// The result of an operation that has nothing to compute: another tensor of the same value, or t if it has an error. An assignment
+// to one does not change the other.
+inline Tensor Another(const Tensor& t) { return t.Snapshot(); }
+// t in another dtype; t itself, the same tensor, if it has the dtype. For values that an operation does not return.
+Tensor As(const Tensor& t, Dtype dtype, Site site);
 // A tensor of value u that an operation made from t, on t's device. It is a view of t if u is one of t's value (view.h).
 // REQUIRES: t.status() is OK.
 Tensor Made(const Tensor& t, ir::UOp u, std::string_view what, Site site);
 
 std::string Text(const Dims& dims);
+// The shape with symbolic sizes, and the values of their variables. REQUIRES: no error.
+std::string ShapeText(const Tensor& t);
 // The name of a device as the daemon says it: "cpu" and "CPU:0" are one device.
 std::string DeviceName(std::string_view name);
 // The axis counted from the front; nullopt if it is outside [-rank, rank).
@@ -55,6 +62,8 @@ inline ir::Shape ShapeOf(const Tensor& t) { return *Ctx(t).ShapeOf(Value(t)); }
 // A size as index arithmetic in t's graph. INVALID_ARGUMENT if it is not made of numbers and
 // variables.
 absl::StatusOr<ir::UOp> IndexOf(const Tensor& t, Size size);
+// True if t is a size: a scalar i64 that is computed from variables. Beside other tensors it is like a C++ integer.
+bool IsSize(const Tensor& t);
 // t with other dimensions of the same product. Symbolic dimensions stay symbolic.
 Tensor ReshapeTo(const Tensor& t, const ir::SymbolicDims& dims, std::string_view what, Site site);
 // For an operation that needs concrete dimensions: nullopt, or the error with which it refuses t.

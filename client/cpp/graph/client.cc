@@ -5,7 +5,11 @@
 
 #include "client/cpp/graph/build.h"
 #include "client/cpp/graph/random.h"
+#include "client/cpp/ops/common.h"
+#include "client/cpp/ops/sized.h"
+#include "core/ir/analysis/sizes.h"
 #include "core/ir/build.h"
+#include "uopd/indexing.h"
 
 namespace uopd::client {
 namespace {
@@ -96,6 +100,61 @@ Tensor Client::Arange(int64_t begin, int64_t end, int64_t step, Dtype dtype, Sit
   return NewTensor(graph_, ir::Cast(ctx, moved, dtype), "Arange", site);
 }
 
+Tensor Client::EmptyOf(std::span<const Size> sizes, Dtype dtype, Site site) {
+  const Tensor shape = FullOf(sizes, 0, dtype, site);
+  if (!shape.status().ok()) return shape;
+  if (!shape.is_symbolic()) return Empty(shape.dims(), dtype, site);
+  const auto size = SizeOf(dtype, shape.dims());
+  if (!size.ok()) return Poisoned(graph_, Located("Empty", site, size.status()));
+  if (*size == 0) return shape;
+  const Tensor box = Empty(shape.dims(), dtype, site);
+  ir::UOpContext& ctx = graph_->ctx();
+  const ir::UOp buffer =
+      ctx.WithSources(Value(box), ir::SymbolicDims{ir::ShapeArg(ctx, ShapeOf(shape))});
+  return NewTensor(graph_, buffer, "Empty", site);
+}
+
+Tensor Client::FullOf(std::span<const Size> sizes, Operand value, Dtype dtype, Site site) {
+  if (value.tensor() == nullptr) {
+    if (const absl::Status fits = CheckNumber(dtype, value); !fits.ok())
+      return Poisoned(graph_, Located("Full", site, fits));
+  }
+  const Tensor number = value.tensor() != nullptr ? value.tensor()->Cast(dtype, site)
+                                                  : Full(Dims(), value, dtype, site);
+  if (!number.status().ok()) return number;
+  if (number.rank() != 0)
+    return Wrong(number, "Full", site, Cat("the value has shape ", Text(number.dims())));
+  return fn::Expand(number, sizes, site);
+}
+
+Tensor Client::ArangeOf(Size begin, Size end, Size step, Dtype dtype, Site site) {
+  const Tensor origin = Full(Dims(), 0, Dtype::I64, site);
+  ir::UOpContext& ctx = graph_->ctx();
+  ir::UOp v[3];
+  for (const auto& [size, to] : {std::pair(begin, &v[0]), {end, &v[1]}, {step, &v[2]}}) {
+    const auto index = IndexOf(origin, size);
+    if (!index.ok()) return Poisoned(graph_, Located("Arange", site, index.status()));
+    *to = *index;
+  }
+  if (v[0].Is(ir::Op::CONST) && v[1].Is(ir::Op::CONST) && v[2].Is(ir::Op::CONST))
+    return Arange(v[0].const_int(), v[1].const_int(), v[2].const_int(), dtype, site);
+  const bool up = IsNatural(ctx, DifferenceOf(ctx, v[2], ctx.Idx(1))),
+             down = IsNatural(ctx, DifferenceOf(ctx, ctx.Idx(-1), v[2]));
+  if (!up && !down)
+    return Wrong(origin, "Arange", site,
+                 Cat("the sign of the step ", ir::SizeText(v[2]), " is not known"));
+  const ir::UOp stride = up ? v[2] : DifferenceOf(ctx, ctx.Idx(0), v[2]);
+  ir::UOp n = up ? DifferenceOf(ctx, v[1], v[0]) : DifferenceOf(ctx, v[0], v[1]);
+  if (!stride.IsConstInt(1)) {
+    const ir::UOp more = SumOf(ctx, n, DifferenceOf(ctx, stride, ctx.Idx(1)));
+    n = stride.Is(ir::Op::CONST) ? QuotientOf(ctx, more, stride.const_int())
+                                 : ir::Alu(ctx, ir::Op::FLOORDIV, {more, stride});
+  }
+  n = LargerOf(ctx, n, ctx.Idx(0));
+  const Tensor i = IotaOf(origin, n, Dtype::I64);
+  return (i * SizeTensor(origin, v[2]) + SizeTensor(origin, v[0])).Cast(dtype, site);
+}
+
 Tensor Client::Eye(int64_t n, Dtype dtype, Site site) {
   const Tensor rows = Arange(0, n, 1, Dtype::I32, site);
   return (rows.Unsqueeze(-1, site) == rows).Cast(dtype, site);
@@ -105,7 +164,8 @@ Tensor Client::Variable(const std::string& name, int64_t min, int64_t max, int64
                         Site site) {
   ir::UOpContext& ctx = graph_->ctx();
   const ir::UOp bound =
-      ctx.Make(ir::Op::BIND, Dtype::Index, {ir::Variable(ctx, name, min, max), ctx.Idx(value)});
+      ctx.Make(ir::Op::BIND, Dtype::Index, {ir::Variable(ctx, name, min, max), ctx.Idx(value)}, {},
+               ir::kBound);
   return NewTensor(graph_, ir::Cast(ctx, bound, Dtype::I64), "Variable", site);
 }
 

@@ -52,6 +52,7 @@ TensorState::TensorState(std::shared_ptr<GraphState> g) : graph(std::move(g)) {
 TensorState::~TensorState() {
   if (graph == nullptr) return;
   graph->dropped_ = true;
+  EndView(*this);
   (older != nullptr ? older->newer : graph->oldest_) = newer;
   (newer != nullptr ? newer->older : graph->newest_) = older;
 }
@@ -67,6 +68,7 @@ GraphState::GraphState(std::shared_ptr<Executor> executor, ClientOptions options
 std::shared_ptr<TensorState> GraphState::NewTensor(UOp u, std::string device) {
   if (absl::Status s = Verified(u); !s.ok()) return Failed(shared_from_this(), s);
   auto out = std::make_shared<TensorState>(shared_from_this());
+  if (!u.Is(Op::BUFFER)) ++values_made_;
   out->uop = u;
   const ir::Shape shape = *ctx_->ShapeOf(u);
   auto dims = ir::StaticDims(shape);
@@ -80,6 +82,7 @@ std::shared_ptr<TensorState> GraphState::NewTensor(UOp u, std::string device) {
 std::shared_ptr<TensorState> GraphState::NewAlias(const std::shared_ptr<TensorState>& t,
                                                   bool view) {
   auto out = std::make_shared<TensorState>(shared_from_this());
+  ++values_made_;
   out->uop = t->uop;
   out->since = t->since;  // its value is as old
   out->dims = t->dims;
@@ -92,25 +95,28 @@ std::shared_ptr<TensorState> GraphState::NewAlias(const std::shared_ptr<TensorSt
     out->version = t->version;
   }
   if (!t->requires_grad.value_or(true)) out->requires_grad = false;
-  if (view) out->view = std::make_shared<View>(t, t->view, UOp());
+  if (view) BeginView(*out, *t, UOp());
   return out;
 }
 
 absl::Status GraphState::Assign(TensorState& t, UOp value) {
   UOPD_TRY(CheckSamePlace(t.uop, value));
-  std::vector<std::pair<TensorState*, UOp>> changes = {{&t, value}};
-  std::vector<std::shared_ptr<TensorState>> held;
+  // A view may be older than the assignments to what it is a view of: then its own value is news there.
+  const bool own = t.uop == value;
+  std::vector<std::pair<TensorState*, UOp>> changes;
+  if (!own) changes.emplace_back(&t, value);
   std::vector<UOp> steps;
-  for (const View* view = t.view.get(); view != nullptr; view = view->above.get()) {
-    if (view->step && !view->step.Is(Op::DETACH)) steps.push_back(view->step);
-    const std::shared_ptr<TensorState> whole = view->of.lock();
-    if (whole == nullptr || !whole->error.ok()) continue;
-    held.push_back(whole);
-    changes.emplace_back(whole.get(), Written(*ctx_, whole->uop, steps, value));
+  for (const TensorState* part = &t; part->view.of != nullptr; part = part->view.of) {
+    steps.insert(steps.end(), part->view.steps.begin(), part->view.steps.end());
+    TensorState& whole = *part->view.of;
+    if (!whole.error.ok() || (own && PartOf(*ctx_, whole.uop, steps) == value)) continue;
+    changes.emplace_back(&whole, Written(*ctx_, whole.uop, steps, value));
   }
   for (const auto& [state, written] : changes) UOPD_TRY(Verified(written));
   ++now_;
+  ++values_made_;
   for (const auto& [state, written] : changes) {
+    if (!all_recordings_.empty() && !IsStored(state->uop)) NoteLazyAssigned(*state);
     NoteWriter(*state);
     if (IsStored(state->uop) && !state->replaces) state->replaces = state->uop;
     state->uop = written;
@@ -295,10 +301,8 @@ void GraphState::Compact() {
     if (t->uop) t->uop = ir::CopyTo(*ctx_, t->uop, *fresh, map);
     if (t->replaces) t->replaces = ir::CopyTo(*ctx_, t->replaces, *fresh, map);
   }
-  absl::flat_hash_set<const View*> moved;
   for (TensorState* t = oldest_; t != nullptr; t = t->newer) {
-    for (View* v = t->view.get(); v != nullptr && moved.insert(v).second; v = v->above.get())
-      MoveTo(*v, *ctx_, *fresh, map);
+    for (UOp& step : t->view.steps) step = StepIn(*fresh, step, *ctx_, map);
   }
   histories_.MoveTo(*ctx_, *fresh, map);
   unchecked_.reset();

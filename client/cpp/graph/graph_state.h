@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/container/node_hash_map.h"
 #include "client/cpp/graph/buffer_table.h"
 #include "client/cpp/graph/history.h"
@@ -60,7 +61,7 @@ struct TensorState : std::enable_shared_from_this<TensorState> {
   // the uop is AFTER(replaces, STORE(view of replaces, value)), or an AFTER of such a one. Normalize decides whether that
   // happens in place.
   ir::UOp replaces;
-  std::shared_ptr<View> view;  // null: it is no view
+  View view;
   // The call whose answer has the contents, and where: one number for each piece. Empty: no answer
   // has them.
   Answer answer;
@@ -76,6 +77,9 @@ struct TensorState : std::enable_shared_from_this<TensorState> {
   TensorState* newer = nullptr;  // list of live tensors, oldest first
   TensorState* older = nullptr;
 };
+
+// The sizes of a tensor with the values that its variables are bound to. REQUIRES: no error.
+ir::Dims SizesNow(ir::UOpContext& ctx, const TensorState& tensor);
 
 class GraphState : public std::enable_shared_from_this<GraphState> {
  public:
@@ -133,6 +137,7 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   absl::Status Realize(std::span<const std::shared_ptr<TensorState>> tensors);
   // Reads the contents of one tensor into `out`, which has their size and stays until the future
   // has ended. Submits the tensor first if necessary.
+  // The sizes of a symbolic tensor are those that its variables are bound to.
   Future Read(const std::shared_ptr<TensorState>& tensor, std::span<char> out);
   // True if Read would take the contents from what this process has, without sending or waiting.
   bool AtHand(const TensorState& tensor) const;
@@ -203,6 +208,8 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   // Makes the targets' buffers; Discard takes them back.
   // What the calling thread records. Null: nothing. Whatever another thread submits is no part of it.
   Recording* Recorder() const;
+  // What records the request that is being sent.
+  Recording* RecorderOfCalls() const { return apart_ ? nullptr : Recorder(); }
   // True if the tensor was made or assigned by a thread that records that, or by another thread since
   // this one records. So one of them would lack it, or have too much, if this thread computed it.
   bool IsOfOthers(const TensorState& tensor) const;
@@ -231,9 +238,28 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
 
   // The wire form of a normalised sink, verified.
   absl::StatusOr<std::string> Wire(ir::UOp sink);
-  // Adds the lazy tensors to the plan without which more would be written in place.
-  void AddReaders(Plan& plan);
+  // Whether UseStored lets others read the value from where it will be stored.
+  bool WillBeStored(ir::UOp value);
+  absl::flat_hash_set<uint32_t> StoredBy(std::span<const Pending> pending);  // ids of these values
+  // The buffers whose contents live tensors other than the pending ones need, also after these are stored. So the
+  // buffers must be neither freed nor written. Adds those that must stay whoever needs them to `pinned`.
   NumberSet ReadByOthers(std::span<const Pending> pending, NumberSet& pinned);
+  // The live tensors that need the contents of one of the buffers: all but the pending and the pinned ones.
+  std::vector<TensorState*> Readers(const NumberSet& numbers, std::span<const Pending> pending);
+  // Prepares a tensor for a request that gives it memory of its own. False: no request can do that.
+  bool MakeComputable(TensorState& t);
+  // Gives these tensors memory of their own, as far as that can be done, by a request that no recording has. They are
+  // values that were made outside of what is recorded, so replays must not compute them again.
+  absl::Status SubmitApart(std::span<TensorState* const> tensors);
+  // A buffer that the tensor's value is computed from is about to be written.
+  void NoteSeparated(const TensorState& t) const;
+  // A tensor that has no memory gets another value.
+  void NoteLazyAssigned(const TensorState& t) const;
+  // Memory that replays use is written in place whatever it costs: those who need the old contents are computed
+  // before. What a function that is recorded made itself is computed again by each replay.
+  absl::Status FreeInPlace(Plan& plan);
+  // Adds the lazy tensors to the plan without which more would be written in place, if that is worth it.
+  void AddReaders(Plan& plan);
   // Decides which histories the plan's tensors get, and keeps what histories read.
   void PlanHistories(Plan& plan);
   // The buffers below a value. With `gradients`, only those that gradients flow to.
@@ -249,6 +275,8 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
     histories_.Removed(number);
     buffers_.Remove(number);
   }
+  // The contents with the largest sizes.
+  Future ReadWhole(const std::shared_ptr<TensorState>& tensor, std::span<char> out);
   // The contents of a buffer.
   Future ReadBuffer(uint64_t number, std::span<char> out);
   // Fills in graph, digest and options.
@@ -316,8 +344,12 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   absl::node_hash_map<uint32_t, Place> places_;
   absl::flat_hash_map<uint32_t, Form> wire_;  // by id of a normalised sink
   std::vector<Recording*> recordings_;        // that have begun and not ended
+  std::vector<Recording*> all_recordings_;    // these and those that are replayed
   uint64_t latest_recording_ = 0;             // id; ids are even
-  bool dropped_ = false;                      // a tensor with a buffer is gone
+  bool apart_ = false;                        // SubmitApart
+  // Counts the tensors that got a value which other tensors' memory may be needed for.
+  uint64_t values_made_ = 0;
+  bool dropped_ = false;  // a tensor with a buffer is gone
   // Bytes of contents that were kept since dropped ones were last freed, and how many may be.
   uint64_t contents_ = 0, most_contents_ = kLeastContents;
   std::deque<Sent> sent_;          // in order

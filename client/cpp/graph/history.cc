@@ -12,33 +12,11 @@ namespace uopd::client {
 using ir::Op;
 using ir::UOp;
 
-namespace {
-
-// Replaces nodes as ir::Substitute does. A state of a stored value that is replaced (AFTER) becomes a new value.
-UOp Replaced(ir::UOpContext& ctx, UOp root, const ir::Substitution& map) {
-  absl::flat_hash_map<uint32_t, UOp> done(map.begin(), map.end());
-  ir::SymbolicDims srcs;
-  for (UOp u :
-       ir::Toposort(ctx, std::span(&root, 1), [&](UOp v) { return !map.contains(v.id()); })) {
-    if (done.contains(u.id())) continue;
-    UOp out = u;
-    if (u.Is(Op::AFTER) && done.at(u.src(0).id()) != u.src(0) &&
-        !done.at(u.src(0).id()).Is(Op::AFTER)) {
-      std::vector<UOp> steps;
-      for (UOp part = u.src(1).src(0); part != u.src(0); part = part.src(0))
-        steps.push_back(done.at(part.id()));
-      out = Updated(ctx, done.at(u.src(0).id()), steps, done.at(u.src(1).src(1).id()));
-    } else if (!u.Is(Op::STORE) || IsStored(StoredBelow(done.at(u.src(0).id())))) {
-      srcs.clear();
-      for (UOp s : u.srcs()) srcs.push_back(done.at(s.id()));
-      out = ctx.WithSources(u, srcs);
-    }
-    done.emplace(u.id(), out);
-  }
-  return done.at(root.id());
+bool CarriesGradient(UOp u) {
+  constexpr ir::OpSet kNone = {Op::BITCAST, Op::TRUNC};
+  return u.Is(Op::STORE) ||
+         (ir::IsFloat(u.dtype()) && !u.Is(kNone) && !(u.Is(Op::DETACH) && u.n_src() == 1));
 }
-
-}  // namespace
 
 void Histories::Add(UOp stored, UOp value, std::vector<uint64_t> reads, Moment made) {
   const uint64_t number = NumbersOf(stored)[0];
@@ -104,7 +82,7 @@ void Histories::End(uint64_t number, const BufferTable& buffers) {
 void Histories::Stored(ir::UOpContext& ctx, UOp value, UOp stored) {
   for (auto& [number, entry] : entries_) {
     if (entry.value == value || !ir::Reaches(ctx, entry.value, value)) continue;
-    entry.value = ir::Substitute(ctx, entry.value, {{value.id(), stored}});
+    entry.value = ReplaceValues(ctx, entry.value, {{value.id(), stored}});
     for (uint64_t part : NumbersOf(stored)) entry.reads.push_back(part);
   }
 }
@@ -185,11 +163,11 @@ Histories::Expansion Histories::Expand(ir::UOpContext& ctx, std::span<const UOp>
   if (found.empty()) return out;
   ir::Substitution map;
   for (const auto& [order, entry] : found) {
-    const UOp value = Replaced(ctx, entry->value, map);
+    const UOp value = ReplaceValues(ctx, entry->value, map);
     map.emplace(entry->stored.id(), value);
     if (!IsStored(value)) out.back.try_emplace(value.id(), entry->stored);
   }
-  for (UOp& root : out.roots) root = Replaced(ctx, root, map);
+  for (UOp& root : out.roots) root = ReplaceValues(ctx, root, map);
   return out;
 }
 
@@ -207,8 +185,8 @@ absl::Status Histories::CheckWhole(const ir::UOpContext& ctx, UOp root,
                                    std::span<const TensorState* const> targets,
                                    const BufferTable& buffers) const {
   if (ended_.empty()) return absl::OkStatus();
-  for (UOp u : ir::Toposort(ctx, root)) {
-    if (!u.Is(ir::Op::BUFFER)) continue;
+  for (UOp u : ir::Toposort(ctx, std::span(&root, 1), CarriesGradient)) {
+    if (!u.Is(Op::BUFFER) || !CarriesGradient(u)) continue;
     const auto ended = ended_.find(static_cast<uint64_t>(u.slot()));
     if (ended == ended_.end()) continue;
     for (const TensorState* t : targets) {

@@ -34,6 +34,9 @@ namespace uopd::client {
 
 struct TensorState;
 
+// Whether gradients flow from a node to its sources: not through DETACH, and not through what is no float.
+bool CarriesGradient(ir::UOp u);
+
 class Histories {
  public:
   static constexpr size_t kMost = 4096;
@@ -76,7 +79,7 @@ class Histories {
     ir::Substitution back;  // id of what replaced a stored value -> the stored value
   };
   Expansion Expand(ir::UOpContext& ctx, std::span<const ir::UOp> roots) const;
-  // FAILED_PRECONDITION if the graph below an expanded root reads a value whose history has ended although it may have
+  // FAILED_PRECONDITION if gradients of an expanded root flow to a value whose history has ended although it may have
   // been computed from one of the targets.
   absl::Status CheckWhole(const ir::UOpContext& ctx, ir::UOp root,
                           std::span<const TensorState* const> targets,

@@ -3,7 +3,7 @@
 // it on every daemon.
 //
 // Buffers become PARAM slots in the order of first use. Bound variables lose their values. Tags are
-// removed. AFTER(BUFFER, STORE(view of BUFFER, value)) means the buffer with that part replaced, and AFTERs may follow each
+// removed. A BUFFER with symbolic sizes is the corner of a PARAM that has the largest sizes. AFTER(BUFFER, STORE(view of BUFFER, value)) means the buffer with that part replaced, and AFTERs may follow each
 // other: they stay stores into the buffer if an Output says so; otherwise they become new values. So two
 // steps of a training loop give the same graph, and in one context the same node.
 #pragma once
@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "client/cpp/graph/safe_sizes.h"
 #include "core/base/status.h"
 #include "core/ir/context.h"
 
@@ -30,6 +31,8 @@ struct NormalForm {
   ir::UOp sink;                    // in the same context
   std::vector<uint64_t> buffers;   // for each slot the slot number of the BUFFER
   std::vector<int64_t> variables;  // in topological order of their DEFINE_VARs
+  // What holds for the values that the variables have, and not for all values.
+  std::vector<SizeCondition> conditions;
 };
 
 inline constexpr char kAnotherValue = '/';

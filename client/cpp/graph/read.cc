@@ -6,6 +6,7 @@
 #include "client/cpp/graph/graph_state.h"
 #include "core/base/mutex.h"
 #include "core/base/text.h"
+#include "core/ir/analysis/sizes.h"
 
 namespace uopd::client {
 namespace {
@@ -22,7 +23,7 @@ struct Joint {
 Joint JointOf(ir::UOpContext& ctx, UOp stored) {
   if (stored.Is(Op::BUFFER) || stored.ints().empty()) return {};  // all pieces are equal
   const auto axis = static_cast<size_t>(stored.ints()[0]);
-  const ir::Dims dims = *ir::StaticDims(*ctx.ShapeOf(stored));
+  const ir::Dims dims = ir::MaxDims(ctx, *ctx.ShapeOf(stored));
   return {stored.n_src(), static_cast<size_t>(ir::Product(std::span(dims).first(axis)))};
 }
 
@@ -33,6 +34,23 @@ void Join(const Joint& joint, std::span<const std::string* const> pieces, std::s
       const size_t length = piece->size() / joint.rows;
       to = std::copy_n(piece->data() + row * length, length, to);
     }
+  }
+}
+
+// Copies the elements below `part` along every axis out of memory of the shape `whole`.
+void CopyCorner(std::string_view from, const ir::Dims& whole, const ir::Dims& part, int64_t size,
+                std::span<char> to) {
+  const size_t rank = whole.size();
+  const int64_t row = part.back() * size, stride = whole.back() * size;
+  ir::Dims at(rank, 0);  // all but the last axis
+  char* out = to.data();
+  for (;;) {
+    int64_t first = 0;
+    for (size_t i = 0; i + 1 < rank; ++i) first = first * whole[i] + at[i];
+    out = std::copy_n(from.data() + first * stride, row, out);
+    size_t axis = rank - 1;
+    while (axis > 0 && ++at[axis - 1] == part[axis - 1]) at[--axis] = 0;
+    if (axis == 0) return;
   }
 }
 
@@ -62,17 +80,40 @@ struct Download {
 
 }  // namespace
 
+ir::Dims SizesNow(ir::UOpContext& ctx, const TensorState& t) {
+  if (!t.symbolic) return t.dims;
+  ir::Dims out;
+  for (UOp d : *ctx.ShapeOf(t.uop)) out.push_back(ir::BoundValue(d).value_or(0));
+  return out;
+}
+
 Future GraphState::Read(const std::shared_ptr<TensorState>& t, std::span<char> out) {
   if (!t->error.ok()) return Future(t->error);
-  const auto bytes = static_cast<uint64_t>(ir::Product(t->dims) * ir::ByteSize(t->dtype));
+  const ir::Dims now = SizesNow(*ctx_, *t);
+  const auto bytes = static_cast<uint64_t>(ir::Product(now) * ir::ByteSize(t->dtype));
   if (out.size() != bytes) {
     return Future(absl::InvalidArgumentError(
         Cat("the tensor has ", bytes, " bytes, and the memory for it ", out.size())));
   }
   if (bytes == 0) return Future();
+  if (now == t->dims) return ReadWhole(t, out);
+  // The memory of a symbolic tensor has the largest sizes: what is valid lies in its corner.
+  const auto whole = std::make_shared<std::string>(
+      static_cast<size_t>(ir::Product(t->dims) * ir::ByteSize(t->dtype)), '\0');
+  const Promise promise(executor_->driver());
+  ReadWhole(t, *whole).Then(
+      [=, dims = t->dims, size = ir::ByteSize(t->dtype)](const absl::Status& status) {
+        if (status.ok()) CopyCorner(*whole, dims, now, size, out);
+        promise.Set(status);
+      });
+  return promise.future();
+}
+
+Future GraphState::ReadWhole(const std::shared_ptr<TensorState>& t, std::span<char> out) {
   if (Recorder() != nullptr) {
-    return Future(absl::FailedPreconditionError(
-        "a tensor is read while a Jit records the function: a replay could not see other values"));
+    return Future(
+        absl::FailedPreconditionError("Jit: a tensor is read while a Jit records the function: a "
+                                      "replay could not see other values"));
   }
   if (absl::Status status = Submit(std::span(&t, 1)); !status.ok()) return Future(status);
   const std::vector<uint64_t> numbers = NumbersOf(t->uop);
@@ -121,7 +162,7 @@ Future GraphState::Read(const std::shared_ptr<TensorState>& t, std::span<char> o
 }
 
 bool GraphState::AtHand(const TensorState& t) const {
-  if (!t.error.ok() || Recorder() != nullptr || t.symbolic) return false;
+  if (!t.error.ok() || Recorder() != nullptr) return false;
   if (!IsStored(t.uop) || t.replaces) return false;
   const std::vector<uint64_t> numbers = NumbersOf(t.uop);
   const ClientBuffer& first = buffers_.at(numbers[0]);

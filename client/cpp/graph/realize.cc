@@ -2,6 +2,7 @@
 // GraphState: what one request computes, from live tensors to a normalised graph.
 #include <algorithm>
 
+#include "absl/cleanup/cleanup.h"
 #include "client/cpp/graph/graph_state.h"
 #include "core/base/text.h"
 #include "core/ir/build.h"
@@ -13,108 +14,17 @@
 namespace uopd::client {
 namespace {
 
-constexpr int64_t kMoreMemory = 1 << 20;  // bytes
-constexpr size_t kMostForms = 256;        // normalised graphs that are remembered
+constexpr size_t kMostForms = 256;  // normalised graphs that are remembered
 
 using ir::Op;
 using ir::UOp;
 
-constexpr ir::OpSet kWork = ir::kElementwiseOps | ir::OpSet{Op::REDUCE};
-
 }  // namespace
-
-// The buffers that live tensors other than the pending ones read. These buffers must keep their
-// contents and must not be freed.
-NumberSet GraphState::ReadByOthers(std::span<const Pending> pending, NumberSet& pinned) {
-  absl::flat_hash_set<const TensorState*> computed;
-  for (const Pending& p : pending) computed.insert(p.state.get());
-  NumberSet out;
-  std::vector<UOp> lazy;
-  for (const TensorState* t = oldest_; t != nullptr; t = t->newer) {
-    if (!t->uop || computed.contains(t)) continue;
-    if (t->pinned) {
-      for (uint64_t number : NumbersOf(t->uop)) pinned.Insert(number);
-      continue;
-    }
-    if (t->replaces) {
-      for (uint64_t number : NumbersOf(t->replaces)) out.Insert(number);
-    }
-    if (t->uop.Is(Op::BUFFER))
-      out.Insert(static_cast<uint64_t>(t->uop.slot()));
-    else
-      lazy.push_back(t->uop);
-  }
-  if (lazy.empty()) return out;
-  for (UOp u : ir::Toposort(*ctx_, lazy)) {
-    if (u.Is(Op::BUFFER)) out.Insert(static_cast<uint64_t>(u.slot()));
-  }
-  return out;
-}
 
 absl::StatusOr<std::string> GraphState::Wire(UOp sink) {
   UOPD_TRY(Verified(sink));
   UOPD_TRY(ir::VerifyRoot(*ctx_, sink, ir::Level::kTensor));
   return ir::Encode(*ctx_, sink);
-}
-
-// A lazy tensor that reads the old contents of an assigned one, such as the loss of a step that
-// writes the weights, forces the assigned tensor into a second buffer, and most of the step would
-// be computed again when somebody reads the loss. So such readers are computed in the same request,
-// if they take at most kMoreMemory more than the second buffers, and if the request computes more than half of
-// what they need anyway: a program whose other tensors differ from step to step must not get
-// another graph in each step.
-void GraphState::AddReaders(Plan& plan) {
-  absl::flat_hash_set<uint64_t> blocked;
-  int64_t blocked_bytes = 0;
-  absl::flat_hash_set<const TensorState*> computed;
-  for (const Pending& p : plan.pending) {
-    computed.insert(p.state.get());
-    if (!p.state->replaces) continue;
-    for (uint64_t number : NumbersOf(p.state->replaces)) {
-      if (!plan.kept.Contains(number) || !blocked.insert(number).second) continue;
-      blocked_bytes += static_cast<int64_t>(buffers_.at(number).bytes);
-    }
-  }
-  if (blocked.empty()) return;
-  std::vector<TensorState*> lazy;
-  std::vector<UOp> values;
-  for (TensorState* t = oldest_; t != nullptr; t = t->newer) {
-    if (!t->uop || t->pinned || computed.contains(t) || t->uop.Is(Op::BUFFER)) continue;
-    lazy.push_back(t);
-    values.push_back(t->uop);
-  }
-  absl::flat_hash_set<uint32_t> reads;  // ids of the nodes that depend on a blocked buffer
-  for (UOp u : ir::Toposort(*ctx_, values)) {
-    bool found = u.Is(Op::BUFFER) && blocked.contains(static_cast<uint64_t>(u.slot()));
-    for (UOp src : u.srcs()) found |= reads.contains(src.id());
-    if (found) reads.insert(u.id());
-  }
-  std::vector<Pending> readers;
-  std::vector<UOp> wanted;
-  int64_t bytes = 0;
-  for (TensorState* t : lazy) {
-    const int64_t size = ir::Product(t->dims) * ir::ByteSize(t->dtype);
-    if (size == 0 || !reads.contains(t->uop.id())) continue;
-    if (IsStored(t->uop) || t->replaces || t->symbolic) return;  // these keep their buffers
-    if (IsOfOthers(*t)) return;  // a replay of what another thread records must compute it
-    bytes += size;
-    if (bytes > blocked_bytes + kMoreMemory || !Verified(t->uop).ok()) return;
-    readers.push_back({t->shared_from_this(), UOp(), false});
-    wanted.push_back(t->uop);
-  }
-  if (readers.empty()) return;
-  std::vector<UOp> planned;
-  for (const Pending& p : plan.pending) planned.push_back(p.state->uop);
-  absl::flat_hash_set<uint32_t> common;
-  for (UOp u : ir::Toposort(*ctx_, planned)) common.insert(u.id());
-  size_t shared = 0, more = 0;
-  for (UOp u : ir::Toposort(*ctx_, wanted)) {
-    if (kWork.Has(u.op())) ++(common.contains(u.id()) ? shared : more);
-  }
-  if (more >= shared) return;
-  plan.pending.insert(plan.pending.end(), readers.begin(), readers.end());
-  plan.pinned = {};
-  plan.kept = ReadByOthers(plan.pending, plan.pinned);
 }
 
 absl::Status GraphState::Complete(Call& call, UOp sink) {
@@ -139,9 +49,15 @@ void GraphState::Discard(std::span<const Pending> pending) {
 }
 
 UOp GraphState::NewTarget(const TensorState& t) {
+  const ir::Shape shape = *ctx_->ShapeOf(t.uop);
   auto buffer = [&](const ir::Dims& dims, std::string_view device) {
-    return NewBuffer(t.dtype, dims, device,
-                     static_cast<uint64_t>(ir::Product(dims) * ir::ByteSize(t.dtype)));
+    const UOp whole = NewBuffer(t.dtype, dims, device,
+                                static_cast<uint64_t>(ir::Product(dims) * ir::ByteSize(t.dtype)));
+    if (!t.symbolic) return whole;
+    ir::SymbolicDims sizes(shape.begin(), shape.end());
+    for (size_t i = 0; i < sizes.size(); ++i)  // a piece has a part of one axis, which is a number
+      if (sizes[i].Is(Op::CONST)) sizes[i] = ctx_->Idx(dims[i]);
+    return ctx_->WithSources(whole, ir::SymbolicDims{ir::ShapeArg(*ctx_, ir::Shape(sizes))});
   };
   if (!InPieces(t.uop)) return buffer(t.dims, t.device);
   const ir::Layout layout = LayoutOf(t.uop);
@@ -160,12 +76,18 @@ absl::StatusOr<GraphState::Plan> GraphState::MakePlan(
   Plan plan;
   absl::Status places;
   absl::flat_hash_set<const TensorState*> seen;
+  const Recording* const recorder = RecorderOfCalls();
+  std::vector<TensorState*> outside;
   auto add = [&](const std::shared_ptr<TensorState>& t) {
     if ((IsStored(t->uop) && !t->replaces) || ir::Product(t->dims) == 0 ||
         !seen.insert(t.get()).second)
       return;
     if (IsOfOthers(*t)) NoteTaken(*t);
     if (places.ok()) places = CheckPlaces(t->uop);
+    if (recorder != nullptr && !t->replaces && t->writer != recorder->id() && !IsOfOthers(*t)) {
+      outside.push_back(t.get());
+      return;
+    }
     plan.pending.push_back({t, UOp(), false});
   };
   for (const auto& t : tensors) {
@@ -173,26 +95,23 @@ absl::StatusOr<GraphState::Plan> GraphState::MakePlan(
     if (!t->error.ok()) return t->error;
     if (t->graph.get() != this)
       return absl::InvalidArgumentError("tensors of different clients cannot be computed together");
-    if (t->symbolic) {
-      return absl::InvalidArgumentError(
-          "a tensor with a symbolic dimension cannot be computed by itself");
-    }
     UOPD_TRY(Verified(t->uop));
     add(t);
     // An assignment to this tensor, or to another view of the same tensor, waits in the tensors that it is a view of.
-    for (const View* view = t->view.get(); view != nullptr; view = view->above.get()) {
-      const std::shared_ptr<TensorState> whole = view->of.lock();
-      if (whole != nullptr && whole->error.ok() && whole->replaces && !whole->symbolic &&
-          !IsOfOthers(*whole))
-        add(whole);
+    for (TensorState* whole = apart_ ? nullptr : t->view.of; whole != nullptr;
+         whole = whole->view.of) {
+      if (whole->error.ok() && whole->replaces && !IsOfOthers(*whole))
+        add(whole->shared_from_this());
     }
   }
   UOPD_TRY(places);
+  UOPD_TRY(SubmitApart(outside));
   if (plan.pending.empty()) return plan;
 
   // An assigned tensor is written in place if nobody else reads the old contents; otherwise it gets
   // a new buffer.
   plan.kept = ReadByOthers(plan.pending, plan.pinned);
+  UOPD_TRY(FreeInPlace(plan));
   AddReaders(plan);
   std::vector<Output> outputs;
   for (Pending& p : plan.pending) {
@@ -222,11 +141,7 @@ absl::StatusOr<GraphState::Plan> GraphState::MakePlan(
 const std::vector<uint64_t>& GraphState::ReadsOf(UOp value, bool gradients) {
   auto& known = reads_[gradients ? 1 : 0];
   if (const auto it = known.find(value.id()); it != known.end()) return it->second;
-  constexpr ir::OpSet kNone = {Op::BITCAST, Op::TRUNC};
-  const auto enter = [&](UOp u) {
-    return !gradients || u.Is(Op::STORE) ||
-           (ir::IsFloat(u.dtype()) && !u.Is(kNone) && !(u.Is(Op::DETACH) && u.n_src() == 1));
-  };
+  const auto enter = [&](UOp u) { return !gradients || CarriesGradient(u); };
   std::vector<uint64_t> out;
   for (UOp u : ir::Toposort(*ctx_, std::span(&value, 1), enter)) {
     if (u.Is(Op::BUFFER) && enter(u)) out.push_back(static_cast<uint64_t>(u.slot()));
@@ -255,19 +170,26 @@ void GraphState::PlanHistories(Plan& plan) {
     if (!histories_.empty()) {  // those that contain this graph will read its buffers
       for (uint64_t number : ReadsOf(value)) asked.Insert(number);
     }
-    if (std::ranges::any_of(ReadsOf(value), written)) {
+    // What it shares with others of the request it reads from where that is stored.
+    auto own = stored.extract(value.id());
+    const absl::Cleanup back = [&] { stored.insert(std::move(own)); };
+    std::vector<uint64_t> old;  // what it reads beside
+    if (stored.empty()) {
+      old = ReadsOf(value);
+    } else {
+      for (UOp u : ir::Toposort(*ctx_, std::span(&value, 1),
+                                [&](UOp v) { return !stored.contains(v.id()); })) {
+        if (u.Is(Op::BUFFER)) old.push_back(static_cast<uint64_t>(u.slot()));
+      }
+    }
+    if (std::ranges::any_of(old, written)) {
       // What only its own old contents say, such as a counter, depends on nothing else.
       p.ended = std::ranges::any_of(ReadsOf(value, true), [&](uint64_t n) {
         return !overwritten.Contains(n) || histories_.Has(n);
       });
       continue;
     }
-    UOp history = value;
-    if (plan.pending.size() > 1) {
-      auto own = stored.extract(value.id());
-      history = ir::Substitute(*ctx_, value, stored);
-      stored.insert(std::move(own));
-    }
+    const UOp history = ReplaceValues(*ctx_, value, stored);
     const std::vector<uint64_t>& reads = ReadsOf(history);
     if (!histories_.MayBeAsked(reads, live, buffers_)) continue;
     p.history = history;

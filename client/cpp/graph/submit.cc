@@ -43,7 +43,7 @@ absl::Status GraphState::MakeZeros(std::span<const uint64_t> numbers) {
     call.arguments.push_back({.handle = b.handle, .made = true});
     sent.made.emplace_back(number, b.handle);
   }
-  if (Recording* const r = Recorder()) r->Add(call, form.buffers, *ctx_, form.sink);
+  if (Recording* const r = RecorderOfCalls()) r->Add(call, form.buffers, *ctx_, form.sink);
   Launch(std::move(call), std::move(sent));
   return absl::OkStatus();
 }
@@ -154,7 +154,12 @@ absl::Status GraphState::Send(const Plan& plan, std::vector<uint64_t>& returned)
   sent.orphans.swap(orphans_);
   call.free_buffers = sent.frees;
   call.free_buffers.insert(call.free_buffers.end(), sent.orphans.begin(), sent.orphans.end());
-  if (Recording* const r = Recorder()) r->Add(call, plan.form.buffers, *ctx_, plan.form.sink);
+  if (Recording* const r = RecorderOfCalls()) {
+    r->Add(call, plan.form.buffers, *ctx_, plan.form.sink, plan.form.conditions);
+    std::vector<UOp> values;
+    for (const Pending& p : plan.pending) values.push_back(p.state->uop);
+    r->NoteUsed(values);
+  }
   Launch(std::move(call), std::move(sent));
   return absl::OkStatus();
 }
@@ -200,6 +205,13 @@ absl::Status GraphState::Compute(std::span<const std::shared_ptr<TensorState>> t
   }
   UseStored(plan.pending);
   const Histories::Moment now = histories_.Now(executor_->NewHandle());
+  // First what ends histories: the new ones read the new contents.
+  for (const Pending& p : plan.pending) {
+    for (uint64_t number : NumbersOf(p.target))
+      histories_.Written(number, static_cast<bool>(p.state->replaces), buffers_);
+  }
+  // A history may read what the same request stores, and comes after the history of that.
+  std::ranges::sort(plan.pending, {}, [](const Pending& p) { return p.state->uop.id(); });
   for (Pending& p : plan.pending) Settle(p, now, answer, returned);
   Compact();
   return absl::OkStatus();
@@ -230,7 +242,7 @@ void GraphState::UseStored(std::span<const Pending> pending) {
     computed.insert(p.state.get());
     const UOp value = p.state->uop;
     // Constants are computed again: tensors that were made apart must not come to share a buffer.
-    if (IsStored(value) || ReadsOf(value).empty()) continue;
+    if (!WillBeStored(value)) continue;
     stored.try_emplace(value.id(), p.target);
     oldest = std::min(oldest, value.id());
     histories_.Stored(*ctx_, value, p.target);
@@ -240,7 +252,7 @@ void GraphState::UseStored(std::span<const Pending> pending) {
     // A tensor of the same value gets a buffer of its own.
     if (!t->uop || computed.contains(t) || t->uop.id() <= oldest || stored.contains(t->uop.id()))
       continue;
-    t->uop = ir::Substitute(*ctx_, t->uop, stored);
+    t->uop = ReplaceValues(*ctx_, t->uop, stored);
   }
 }
 
@@ -248,8 +260,6 @@ void GraphState::Settle(Pending& p, Histories::Moment now, const Answer& answer,
                         std::span<const uint64_t> returned) {
   TensorState& t = *p.state;
   now.since = t.since;  // its graph has no values that are younger
-  for (uint64_t number : NumbersOf(p.target))
-    histories_.Written(number, static_cast<bool>(t.replaces), buffers_);
   if (p.history) histories_.Add(p.target, p.history, std::move(p.reads), now);
   if (p.ended) histories_.AddEnded(p.target, now);
   t.uop = p.target;

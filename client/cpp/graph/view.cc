@@ -7,6 +7,7 @@
 
 #include "client/cpp/graph/graph_state.h"
 #include "core/ir/build.h"
+#include "core/ir/tables/node_index.h"
 
 namespace uopd::client {
 namespace {
@@ -15,16 +16,6 @@ using ir::Op;
 using ir::UOp;
 
 constexpr ir::OpSet kViews = {Op::RESHAPE, Op::PERMUTE, Op::FLIP, Op::SHRINK, Op::BITCAST};
-
-// The part of `whole` that the steps, which are movements, lead to.
-UOp PartOf(ir::UOpContext& ctx, UOp whole, std::span<const UOp> steps) {
-  for (size_t i = steps.size(); i-- > 0;) {
-    ir::SymbolicDims srcs(steps[i].srcs().begin(), steps[i].srcs().end());
-    srcs[0] = whole;
-    whole = ctx.Make(steps[i].op(), whole.dtype(), srcs, steps[i].arg(), steps[i].tag());
-  }
-  return whole;
-}
 
 // The inverse: x, which has the shape of the part, at its place in the shape of the whole, and zeros elsewhere.
 UOp Placed(ir::UOpContext& ctx, UOp x, std::span<const UOp> steps, std::span<const UOp> shapes) {
@@ -67,6 +58,53 @@ bool CanBeStored(UOp whole, std::span<const UOp> steps) {
 
 bool MakesView(UOp u) { return u.Is(kViews) || (u.Is(Op::DETACH) && u.n_src() == 1); }
 
+UOp PartOf(ir::UOpContext& ctx, UOp whole, std::span<const UOp> steps) {
+  for (size_t i = steps.size(); i-- > 0;) {
+    ir::SymbolicDims srcs(steps[i].srcs().begin(), steps[i].srcs().end());
+    srcs[0] = whole;
+    const ir::Dtype dtype = steps[i].Is(Op::BITCAST) ? steps[i].dtype() : whole.dtype();
+    whole = ctx.Make(steps[i].op(), dtype, srcs, steps[i].arg(), steps[i].tag());
+  }
+  return whole;
+}
+
+UOp ReplaceValues(ir::UOpContext& ctx, UOp root, const ir::Substitution& map) {
+  if (map.empty()) return root;
+  const std::vector<UOp> order = ir::Toposort(ctx, std::span<const UOp>(&root, 1),
+                                              [&](UOp u) { return !map.contains(u.id()); });
+  ir::NodeIndex position(ctx.size());
+  std::vector<UOp> done;  // by position
+  done.reserve(order.size());
+  const auto now = [&](UOp u) { return done[position[u]]; };
+  ir::SymbolicDims srcs;
+  for (UOp u : order) {
+    UOp out = u;
+    if (const auto it = map.find(u.id()); it != map.end()) {
+      out = it->second;
+    } else if (u.Is(Op::AFTER)) {
+      const UOp whole = now(u.src(0)), value = now(u.src(1).src(1));
+      if (whole != u.src(0) || value != u.src(1).src(1)) {
+        // What a step is made with besides: positions and sizes, which are no values of tensors.
+        const std::vector<UOp> steps = StepsOf(ctx, u, [](UOp s) { return s; });
+        out = IsStored(StoredBelow(whole))
+                  ? ir::After(ctx, whole, {ir::Store(ctx, PartOf(ctx, whole, steps), value)})
+                  : Updated(ctx, whole, steps, value);
+      }
+    } else if (!u.Is(Op::STORE)) {  // which its AFTER replaces
+      srcs.clear();
+      bool changed = false;
+      for (UOp s : u.srcs()) {
+        srcs.push_back(now(s));
+        changed |= srcs.back() != s;
+      }
+      if (changed) out = ctx.Make(u.op(), u.dtype(), srcs, u.arg(), u.tag());
+    }
+    position.Set(u, static_cast<uint32_t>(done.size()));
+    done.push_back(out);
+  }
+  return now(root);
+}
+
 UOp StoredBelow(UOp after) {
   while (after.Is(Op::AFTER)) after = after.src(0);
   return after;
@@ -97,16 +135,45 @@ UOp Written(ir::UOpContext& ctx, UOp whole, std::span<const UOp> all_steps, UOp 
   return ir::After(ctx, whole, {ir::Store(ctx, PartOf(ctx, whole, steps), value)});
 }
 
-void MoveTo(View& view, ir::UOpContext& from, ir::UOpContext& to,
-            absl::flat_hash_map<uint32_t, UOp>& map) {
-  if (!view.step) return;
-  const UOp u = view.step;
+void BeginView(TensorState& t, TensorState& of, UOp step) {
+  View& v = t.view;
+  v.of = &of;
+  if (step && !step.Is(Op::DETACH)) v.steps.push_back(step);
+  v.next = of.view.first;
+  if (v.next != nullptr) v.next->view.previous = &t;
+  of.view.first = &t;
+}
+
+void LeaveView(TensorState& t) {
+  View& v = t.view;
+  if (v.of == nullptr) return;
+  (v.previous != nullptr ? v.previous->view.next : v.of->view.first) = v.next;
+  if (v.next != nullptr) v.next->view.previous = v.previous;
+  v.of = v.next = v.previous = nullptr;
+  v.steps.clear();
+}
+
+void EndView(TensorState& t) {
+  while (TensorState* const own = t.view.first) {
+    auto steps = std::move(own->view.steps);
+    LeaveView(*own);
+    if (t.view.of == nullptr) continue;
+    BeginView(*own, *t.view.of, UOp());
+    steps.insert(steps.end(), t.view.steps.begin(), t.view.steps.end());
+    own->view.steps = std::move(steps);
+  }
+  LeaveView(t);
+}
+
+UOp StepIn(ir::UOpContext& to, UOp step, ir::UOpContext& from,
+           absl::flat_hash_map<uint32_t, UOp>& map) {
   // Zeros stand for what it was applied to.
   ir::SymbolicDims dims, srcs;
-  for (UOp d : *from.ShapeOf(u.src(0))) dims.push_back(ir::CopyTo(from, d, to, map));
-  srcs.push_back(ir::Expand(to, to.Const(u.src(0).dtype(), 0), ir::ShapeArg(to, ir::Shape(dims))));
-  for (UOp s : u.srcs().subspan(1)) srcs.push_back(ir::CopyTo(from, s, to, map));
-  view.step = to.Make(u.op(), u.dtype(), srcs, ir::CopyArg(to, u));
+  for (UOp d : *from.ShapeOf(step.src(0))) dims.push_back(ir::CopyTo(from, d, to, map));
+  srcs.push_back(
+      ir::Expand(to, to.Const(step.src(0).dtype(), 0), ir::ShapeArg(to, ir::Shape(dims))));
+  for (UOp s : step.srcs().subspan(1)) srcs.push_back(ir::CopyTo(from, s, to, map));
+  return to.Make(step.op(), step.dtype(), srcs, ir::CopyArg(to, step));
 }
 
 }  // namespace uopd::client

@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "client/cpp/graph/build.h"
 #include "client/cpp/graph/caller.h"
+#include "core/ir/analysis/sizes.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
 #include "core/ir/verify/spec.h"
@@ -15,6 +16,19 @@ namespace {
 
 absl::Status Misused(std::string message) {
   return absl::FailedPreconditionError(Cat("Jit: ", message));
+}
+
+// The value with the sizes that these variables give it.
+ir::UOp Rebound(ir::UOpContext& ctx, ir::UOp value, std::span<const VariableValue> variables) {
+  ir::Substitution map;
+  for (ir::UOp u : ir::Toposort(ctx, value)) {
+    if (!u.Is(ir::Op::BIND) || u.n_src() != 2 || ir::IsFloat(u.dtype())) continue;
+    for (const VariableValue& v : variables) {
+      if (v.is_float() || v.name() != u.src(0).text() || v.bits() == u.src(1).const_int()) continue;
+      map[u.id()] = ctx.Make(ir::Op::BIND, u.dtype(), {u.src(0), ctx.Idx(v.bits())}, {}, u.tag());
+    }
+  }
+  return map.empty() ? value : ir::Substitute(ctx, value, map);
 }
 
 std::string Shown(const TensorState& t) { return Cat(ir::Name(t.dtype), " ", Text(t.dims)); }
@@ -52,7 +66,9 @@ void GraphState::NoteTaken(const TensorState& tensor) const {
 }
 
 Recording::Recording(std::shared_ptr<GraphState> graph)
-    : graph_(std::move(graph)), caller_(Caller::Current()), id_(graph_->latest_recording_ += 2) {}
+    : graph_(std::move(graph)), caller_(Caller::Current()), id_(graph_->latest_recording_ += 2) {
+  graph_->all_recordings_.push_back(this);
+}
 
 void Recording::NoteTaken(const TensorState& tensor) {
   if (!taken_.ok()) return;
@@ -62,16 +78,27 @@ void Recording::NoteTaken(const TensorState& tensor) {
 
 void Recording::Leave() { std::erase(graph_->recordings_, this); }
 
+void Recording::NoteLazyAssigned(const TensorState& t) {
+  spoiled_.Update(
+      Misused(Cat("a tensor (", Shown(t),
+                  ") that was made outside of the function and not realised is "
+                  "assigned inside of it. Realise it before the function is recorded")));
+}
+
 absl::StatusOr<std::unique_ptr<Recording>> Recording::Begin(const Client& client,
                                                             std::span<const Tensor> inputs) {
   std::unique_ptr<Recording> out(new Recording(client.graph_));
   GraphState& graph = *out->graph_;
-  if (graph.Recorder() != nullptr) return Misused("another function is being recorded");
+  if (graph.Recorder() != nullptr)
+    return Misused(
+        "having TinyJit inside another TinyJit is not supported: another function is being "
+        "recorded");
   std::vector<std::shared_ptr<TensorState>> assigned;
   for (TensorState* t = graph.oldest(); t != nullptr; t = t->newer) {
     if (t->uop && t->replaces && !graph.IsOfOthers(*t)) assigned.push_back(t->shared_from_this());
   }
   UOPD_TRY(graph.Submit(assigned));
+  UOPD_TRY(SeparateAliases(graph));
   UOPD_ASSIGN(const std::vector<uint64_t> numbers, out->NumbersOfInputs(inputs));
   for (const Tensor& t : inputs) out->inputs_.push_back(Describe(t));
   for (uint64_t number : numbers) {
@@ -91,17 +118,64 @@ absl::StatusOr<std::unique_ptr<Recording>> Recording::Begin(const Client& client
   }
   UOPD_TRY(graph.MakeZeros(all));
   for (TensorState* t = graph.oldest(); t != nullptr; t = t->newer) {
-    if (t->uop && IsStored(t->uop))
-      out->known_.push_back({t->shared_from_this(), NumbersOf(t->uop)});
+    if (!t->uop || !IsStored(t->uop)) continue;
+    out->known_.push_back({t->shared_from_this(), NumbersOf(t->uop)});
+    for (uint64_t number : out->known_.back().numbers) out->state_.Insert(number);
   }
   graph.recordings_.push_back(out.get());
   return out;
 }
 
-Recording::~Recording() { Leave(); }
+Recording::~Recording() {
+  Leave();
+  std::erase(graph_->all_recordings_, this);
+}
+
+bool Recording::Knows(const TensorState& t) const {
+  return std::ranges::any_of(known_, [&](const Known& k) { return k.state.lock().get() == &t; });
+}
+
+absl::Status Recording::SeparateAliases(GraphState& graph) {
+  NumberSet seen;
+  std::vector<TensorState*> aliases;
+  for (TensorState* t = graph.oldest(); t != nullptr; t = t->newer) {
+    if (!t->uop || t->pinned || !IsStored(t->uop)) continue;
+    const uint64_t number = NumbersOf(t->uop)[0];
+    if (!seen.Contains(number)) {
+      seen.Insert(number);
+    } else if (std::ranges::none_of(graph.all_recordings_,
+                                    [&](const Recording* r) { return r->Knows(*t); })) {
+      aliases.push_back(t);
+    }
+  }
+  return graph.SubmitApart(aliases);
+}
+
+void Recording::NoteUsed(std::span<const ir::UOp> values) {
+  absl::flat_hash_set<uint32_t> nodes;
+  for (ir::UOp u : ir::Toposort(graph_->ctx(), values)) nodes.insert(u.id());
+  for (TensorState* t = graph_->oldest(); t != nullptr; t = t->newer) {
+    if (t->uop && !t->pinned && t->writer != id_ && !IsStored(t->uop) &&
+        nodes.contains(t->uop.id()) && graph_->WillBeStored(t->uop))
+      used_.push_back(t->shared_from_this());
+  }
+}
+
+void Recording::NoteSeparated(const TensorState& t) {
+  if (!spoiled_.ok() || std::ranges::none_of(used_, [&](const auto& u) { return u.get() == &t; }))
+    return;
+  spoiled_ = Misused(Cat("the function computes with a tensor (", Shown(t),
+                         ") that was made outside of it and not realised, and what that tensor "
+                         "is computed from has been assigned since. Realise it before the "
+                         "function is recorded"));
+}
 
 Recording::Input Recording::Describe(const Tensor& t) {
-  return {t.dtype(), t.dims(), t.device(), t.devices(), t.shard_axis(), t.shard_sizes()};
+  Input out = {t.dtype(), t.dims(), t.device(), t.devices(), t.shard_axis(), t.shard_sizes(), ""};
+  if (t.is_symbolic()) {
+    for (ir::UOp d : ShapeOf(t)) Append(out.form, ir::SizeText(d), ";");
+  }
+  return out;
 }
 
 absl::StatusOr<std::vector<uint64_t>> Recording::NumbersOfInputs(std::span<const Tensor> inputs) {
@@ -123,7 +197,7 @@ absl::StatusOr<std::vector<uint64_t>> Recording::NumbersOfInputs(std::span<const
 }
 
 void Recording::Add(const Call& call, std::span<const uint64_t> numbers, ir::UOpContext& ctx,
-                    ir::UOp sink) {
+                    ir::UOp sink, std::span<const SizeCondition> conditions) {
   Recorded& recorded = calls_.emplace_back();
   recorded.call = call;
   recorded.call.free_buffers.clear();
@@ -147,15 +221,20 @@ void Recording::Add(const Call& call, std::span<const uint64_t> numbers, ir::UOp
       writes_inputs_ = true;
       written_inputs_.Insert(static_cast<uint64_t>(slot.input));
     }
-    // Data that the calls overwrite must come again; other data stay on the daemon.
-    slot.resend = a.data != nullptr && slot.input < 0 && (slot.written || slot.counters != 0);
+    slot.resend = a.data != nullptr && slot.input < 0;
     if (!slot.resend) a.data = nullptr;
   }
   for (ir::UOp v : ir::Variables(ctx, sink)) {
     if (v.text().ends_with(kAnotherValue)) two_values_ = v.text();
     recorded.variables.emplace_back(v.text());
-    recorded.floats.push_back(ir::IsFloat(v.dtype()));
+    const bool is_float = ir::IsFloat(v.dtype());
+    recorded.floats.push_back(is_float);
+    recorded.ranges.emplace_back(is_float ? 0 : v.ints()[0], is_float ? 0 : v.ints()[1]);
   }
+  copied_.clear();
+  const auto copy = [&](ir::UOp size) { return ir::CopyTo(ctx, size, sizes_, copied_); };
+  for (const SizeCondition& c : conditions)
+    recorded.conditions.push_back({copy(c.start), copy(c.size), copy(c.whole)});
 }
 
 absl::Status Recording::CheckState(const char* when, const NumberSet* maybe_used) const {
@@ -180,12 +259,30 @@ absl::Status Recording::CheckState(const char* when, const NumberSet* maybe_used
   return absl::OkStatus();
 }
 
+void Recording::Separate(TensorState& output) const {
+  for (const Known& known : known_) {
+    if (known.state.lock().get() == &output) return;
+  }
+  LeaveView(output);
+  if (!IsStored(output.uop) || output.replaces) return;
+  const uint64_t number = NumbersOf(output.uop)[0];
+  for (const Recorded& recorded : calls_) {
+    for (const Slot& slot : recorded.slots) {
+      if (slot.number == number && slot.written && slot.input < 0) return;
+    }
+  }
+  output.uop = graph_->Distinct(output.uop);
+  output.answer = {};
+  output.places.clear();
+}
+
 absl::Status Recording::End(std::span<const Tensor> outputs) {
   std::vector<std::shared_ptr<TensorState>> states;
   for (const Tensor& t : outputs) {
     UOPD_TRY(t.status());
     if (t.state()->graph != graph_) return Misused("an output belongs to another client");
     states.push_back(t.state());
+    Separate(*t.state());
   }
   // State that the function assigned and does not return.
   for (const Known& known : known_) {
@@ -197,13 +294,20 @@ absl::Status Recording::End(std::span<const Tensor> outputs) {
   Leave();
   if (calls_.empty()) return Misused("the function computes nothing");
   UOPD_TRY(taken_);
+  UOPD_TRY(spoiled_);
   if (!two_values_.empty()) {
     return Misused(Cat("variable ", two_values_.substr(0, two_values_.find(kAnotherValue)),
                        " has two values in the function, and a replay gives it one"));
   }
   NumberSet of_calls;
-  for (const Recorded& recorded : calls_) {
-    for (const Slot& slot : recorded.slots) of_calls.Insert(slot.number);
+  for (Recorded& recorded : calls_) {
+    for (size_t i = 0; i < recorded.slots.size(); ++i) {
+      Slot& slot = recorded.slots[i];
+      of_calls.Insert(slot.number);
+      // Data that the calls overwrite must come again; other data stay on the daemon.
+      slot.resend = slot.resend && (slot.counters != 0 || written_.Contains(slot.number));
+      if (!slot.resend) recorded.call.arguments[i].data = nullptr;
+    }
   }
   UOPD_TRY(CheckState("inside of the function", &of_calls));
   outputs_.assign(outputs.begin(), outputs.end());
@@ -243,6 +347,57 @@ std::vector<RecordedGraph> Recording::Graphs() const {
     if (!known) out.push_back({recorded.call.graph, recorded.call.options});
   }
   return out;
+}
+
+absl::StatusOr<std::vector<VariableValue>> Recording::ValuesOf(
+    std::span<const Tensor> inputs, std::span<const VariableValue> given) const {
+  std::vector<VariableValue> out(given.begin(), given.end());
+  for (const Tensor& t : inputs) {
+    if (!t.is_symbolic()) continue;
+    for (ir::UOp d : ShapeOf(t)) {
+      for (const auto& [name, value] : ir::BoundVariables(d)) {
+        const auto known =
+            std::ranges::find(out, name, [](const VariableValue& v) { return v.name(); });
+        if (known == out.end())
+          out.emplace_back(name, value);
+        else if (known->is_float() || known->bits() != value)
+          return absl::InvalidArgumentError(Cat("Jit: variable ", name, " has two values, ",
+                                                known->bits(), " and ", value, " of an input"));
+      }
+    }
+  }
+  return out;
+}
+
+absl::Status Recording::CheckSizes(const Recorded& recorded, const Call& call) {
+  for (size_t i = 0; i < recorded.variables.size(); ++i) {
+    const auto [min, max] = recorded.ranges[i];
+    const int64_t value = call.variables[i];
+    if (recorded.floats[i] || (value >= min && value <= max)) continue;
+    return absl::InvalidArgumentError(Cat("Jit: variable ", recorded.variables[i], " (", value,
+                                          ") is outside ", min, " to ", max));
+  }
+  const auto values = [&](ir::UOp variable) -> std::optional<int64_t> {
+    const auto at = std::ranges::find(recorded.variables, variable.text());
+    if (at == recorded.variables.end()) return std::nullopt;
+    return call.variables[static_cast<size_t>(at - recorded.variables.begin())];
+  };
+  for (const SizeCondition& c : recorded.conditions) {
+    const auto start = ir::BoundValue(c.start, values), size = ir::BoundValue(c.size, values),
+               whole = ir::BoundValue(c.whole, values);
+    if (start && size && whole && *start >= 0 && *size >= 0 && *size <= *whole &&
+        *start <= *whole - *size)
+      continue;
+    std::string now;
+    for (size_t i = 0; i < recorded.variables.size(); ++i) {
+      if (!recorded.floats[i])
+        Append(now, now.empty() ? "" : ", ", recorded.variables[i], " = ", call.variables[i]);
+    }
+    return absl::InvalidArgumentError(Cat("Jit: ", ir::SizeText(c.size), " elements from ",
+                                          ir::SizeText(c.start), " on are not within ",
+                                          ir::SizeText(c.whole), ", where ", now));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Recording::SetVariables(std::span<const VariableValue> values,
@@ -308,9 +463,28 @@ absl::Status Recording::ReplayOne(const Recorded& recorded, std::span<const uint
   for (const Known& known : known_) {
     const auto t = known.state.lock();
     if (t == nullptr || !written_.Contains(known.numbers[0])) continue;
+    if (t->symbolic) t->uop = Rebound(graph.ctx(), t->uop, variables);
     graph.TakeContents(*t, answer, returned);
     t->since = ++graph.now_;
   }
+  return absl::OkStatus();
+}
+
+absl::Status Recording::KeepValues(std::span<const Tensor> inputs,
+                                   std::span<const uint64_t> numbers) {
+  if (checked_ == graph_->values_made_ && !writes_inputs_) return absl::OkStatus();
+  NumberSet written = written_;
+  for (uint64_t position = 0; writes_inputs_ && position < numbers.size(); ++position) {
+    if (written_inputs_.Contains(position)) written.Insert(numbers[position]);
+  }
+  std::vector<TensorState*> readers = graph_->Readers(written, {});
+  absl::flat_hash_set<const TensorState*> updated;
+  for (const Known& known : known_) updated.insert(known.state.lock().get());
+  for (const Tensor& t : inputs) updated.insert(t.state().get());
+  std::erase_if(readers, [&](const TensorState* t) { return updated.contains(t); });
+  for (const TensorState* t : readers) graph_->NoteSeparated(*t);
+  if (!readers.empty()) return graph_->SubmitApart(readers);
+  checked_ = graph_->values_made_;
   return absl::OkStatus();
 }
 
@@ -327,6 +501,7 @@ absl::StatusOr<std::vector<Tensor>> Recording::Replay(std::span<const Tensor> in
     if (t != nullptr && t->error.ok() && (!IsStored(t->uop) || t->replaces)) assigned.push_back(t);
   }
   UOPD_TRY(graph_->Submit(assigned));
+  UOPD_TRY(spoiled_);
   UOPD_TRY(CheckState("since it was recorded", nullptr));
   if (inputs.size() != inputs_.size()) {
     return absl::InvalidArgumentError(Cat("Jit: the function was recorded with ", inputs_.size(),
@@ -337,7 +512,8 @@ absl::StatusOr<std::vector<Tensor>> Recording::Replay(std::span<const Tensor> in
     UOPD_TRY(WithFrame(own[i].status(), Cat("taking input ", i, " of a Jit")));
     const Input want = inputs_[i], got = Describe(own[i]);
     if (got.dtype != want.dtype || got.dims != want.dims || got.device != want.device ||
-        got.devices != want.devices || got.axis != want.axis || got.sizes != want.sizes) {
+        got.devices != want.devices || got.axis != want.axis || got.sizes != want.sizes ||
+        got.form != want.form) {
       return absl::InvalidArgumentError(Cat("Jit: input ", i, " is ", Shown(*own[i].state()),
                                             " on ", got.device, "; the function was recorded with ",
                                             ir::Name(want.dtype), " ", Text(want.dims), " on ",
@@ -351,6 +527,14 @@ absl::StatusOr<std::vector<Tensor>> Recording::Replay(std::span<const Tensor> in
     for (size_t k = 0; k < i && writes_inputs_; ++k) copy |= own[k].state() == own[i].state();
     if (copy) own[i] = own[i].Contiguous();
   }
+  UOPD_ASSIGN(const std::vector<VariableValue> values, ValuesOf(own, variables));
+  for (const Recorded& recorded : calls_) {  // before anything is sent
+    if (recorded.variables.empty()) continue;
+    Call call;
+    call.variables = recorded.call.variables;
+    UOPD_TRY(SetVariables(values, recorded, call));
+    UOPD_TRY(CheckSizes(recorded, call));
+  }
   UOPD_ASSIGN(const std::vector<uint64_t> numbers, NumbersOfInputs(own));
   // The contents of an input that is given twice travel once.
   absl::flat_hash_set<uint64_t> seen;
@@ -358,6 +542,7 @@ absl::StatusOr<std::vector<Tensor>> Recording::Replay(std::span<const Tensor> in
     if (!seen.insert(number).second && graph_->buffers_.at(number).must_send())
       UOPD_TRY(graph_->UploadBuffer(number));
   }
+  UOPD_TRY(KeepValues(own, numbers));
   uint64_t position = 0;
   for (const Tensor& t : own) {
     bool written = false;
@@ -368,7 +553,7 @@ absl::StatusOr<std::vector<Tensor>> Recording::Replay(std::span<const Tensor> in
   Positions positions;
   bool first = true;
   for (const Recorded& recorded : calls_) {
-    UOPD_TRY(ReplayOne(recorded, numbers, variables, positions, first));
+    UOPD_TRY(ReplayOne(recorded, numbers, values, positions, first));
     first = false;
   }
   return outputs_;

@@ -35,10 +35,19 @@ class Recording {
   std::vector<RecordedGraph> Graphs() const;
 
   // Called by GraphState before it sends the call. `numbers`: the buffers of the slots.
-  void Add(const Call& call, std::span<const uint64_t> numbers, ir::UOpContext& ctx, ir::UOp sink);
+  void Add(const Call& call, std::span<const uint64_t> numbers, ir::UOpContext& ctx, ir::UOp sink,
+           std::span<const SizeCondition> conditions = {});
+  // The values that a call computes. Tensors that were made before, and that are no memory, are computed by the call: replays will
+  // find what they are computed from, which must stay as it is.
+  void NoteUsed(std::span<const ir::UOp> values);
+  void NoteSeparated(const TensorState& t);
+  // The function assigns to a tensor that was made outside of it and has no memory which replays could update.
+  void NoteLazyAssigned(const TensorState& t);
   // The thread that records.
   const Caller* caller() const { return caller_.get(); }
   uint64_t id() const { return id_; }  // even
+  // Whether the buffer had a tensor when the recording began. Replays find that tensor in its memory.
+  bool IsState(uint64_t number) const { return state_.Contains(number); }
   // Another thread has computed a tensor that the function made. So End fails.
   void NoteTaken(const TensorState& tensor);
 
@@ -56,7 +65,9 @@ class Recording {
     Call call;
     std::vector<Slot> slots;
     std::vector<std::string> variables;
-    std::vector<bool> floats;  // which variables are floats
+    std::vector<bool> floats;                         // which variables are floats
+    std::vector<std::pair<int64_t, int64_t>> ranges;  // of those that are integers
+    std::vector<SizeCondition> conditions;            // in sizes_
   };
   // A tensor that had memory when the recording began, or that the calls write.
   struct Known {
@@ -70,16 +81,33 @@ class Recording {
     std::vector<std::string> devices;  // of its pieces
     int64_t axis = -1;
     Dims sizes;
+    std::string form;  // of symbolic sizes, without the values of variables
   };
 
   explicit Recording(std::shared_ptr<GraphState> graph);
   void Leave();  // GraphState adds no call any more
+  // Tensors that share memory with another one get their own. So an assignment to that one inside of the function, and
+  // later replays of it, leave them as they are.
+  static absl::Status SeparateAliases(GraphState& graph);
+  bool Knows(const TensorState& t) const;
   static Input Describe(const Tensor& t);
+  // A tensor that is older than the recording is state, and stays as it is. Any other output is no view: the contents that replays give
+  // it are those of no other tensor. If no call computes it, because it is an alias of an argument or of state, or a constant, it gets a
+  // copy, which replays compute.
+  void Separate(TensorState& output) const;
   // The buffers of the inputs, submitted.
   absl::StatusOr<std::vector<uint64_t>> NumbersOfInputs(std::span<const Tensor> inputs);
+  // Gives memory of its own to whatever needs the contents that a replay with these inputs writes over, other than what it
+  // updates. `numbers`: the buffers of the inputs.
+  absl::Status KeepValues(std::span<const Tensor> inputs, std::span<const uint64_t> numbers);
   // `maybe_used`: the buffers of the calls. If it is given, tensors that do not have them are not
   // looked at if another thread assigned to them.
   absl::Status CheckState(const char* when, const NumberSet* maybe_used) const;
+  // The values that variables have in a replay: those that are given, and those of the inputs' sizes.
+  absl::StatusOr<std::vector<VariableValue>> ValuesOf(std::span<const Tensor> inputs,
+                                                      std::span<const VariableValue> given) const;
+  // The integers that a call takes are within their variables, and every box within its tensor.
+  static absl::Status CheckSizes(const Recorded& recorded, const Call& call);
   absl::Status SetVariables(std::span<const VariableValue> values, const Recorded& recorded,
                             Call& call) const;
   // By the numbers of buffers that hold positions of random numbers: those of one replay.
@@ -92,15 +120,22 @@ class Recording {
   const std::shared_ptr<Caller> caller_;
   const uint64_t id_;
   absl::Status taken_;
+  absl::Status spoiled_;                            // NoteSeparated
+  std::vector<std::shared_ptr<TensorState>> used_;  // NoteUsed
   std::vector<Input> inputs_;
   absl::flat_hash_map<uint64_t, int> input_of_;  // number of a buffer -> position
   std::vector<Known> known_;
   std::vector<Recorded> calls_;
+  ir::UOpContext sizes_;
+  absl::flat_hash_map<uint32_t, ir::UOp> copied_;  // sizes of the client's context, during one Add
   std::vector<Tensor> outputs_, held_;
+  NumberSet state_;    // the buffers of known_, when the recording began
   NumberSet written_;  // buffers that replays write, without those of inputs
   bool writes_inputs_ = false;
   NumberSet written_inputs_;  // positions among the buffers of all inputs
-  std::string two_values_;    // a variable that is bound to several values in one call
+  // GraphState::values_made_ when nothing was found to need the contents of what replays write, apart from inputs.
+  uint64_t checked_ = 0;
+  std::string two_values_;  // a variable that is bound to several values in one call
 };
 
 }  // namespace uopd::client

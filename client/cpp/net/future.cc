@@ -18,6 +18,17 @@ struct Future::State {
   std::vector<std::function<void(const absl::Status&)>> then UOPD_GUARDED_BY(mutex);
 };
 
+// Most tensors have such a future until they are computed, so all of them share one state.
+Future::Future() {
+  static const std::shared_ptr<State>& done = *new std::shared_ptr<State>([] {
+    auto state = std::make_shared<State>();
+    MutexLock lock(state->mutex);
+    state->done = true;
+    return state;
+  }());
+  state_ = done;
+}
+
 Future::Future(absl::Status status) : state_(std::make_shared<State>()) {
   MutexLock lock(state_->mutex);
   state_->done = true;

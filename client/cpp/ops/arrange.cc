@@ -4,47 +4,68 @@
 #include <numeric>
 
 #include "client/cpp/ops/common.h"
+#include "client/cpp/ops/sized.h"
 #include "core/ir/build.h"
 #include "uopd/movement.h"
 
 namespace uopd::client::fn {
 
 Tensor Roll(const Tensor& x, const Dims& shifts, const Dims& axes, Site site) {
-  if (auto error = Refused("Roll", {&x}, site)) return *error;
+  if (auto error = FirstError("Roll", {&x}, site)) return *error;
   if (axes.size() == 1) {
     if (auto only = AlongNoAxis(x, axes[0], site,
                                 [&](const Tensor& t) { return Roll(t, shifts, {0}, site); }))
       return *only;
   }
   if (axes.empty() && shifts.size() == 1)
-    return Roll(x.Flatten(0, site), shifts, {0}, site).Reshape(x.dims(), site);
+    return ReshapeTo(Roll(x.Flatten(0, site), shifts, {0}, site), SizesOf(x), "Roll", site);
   if (axes.size() != shifts.size())
     return Wrong(x, "Roll", site, Cat("shifts ", Text(shifts), " along axes ", Text(axes)));
   Tensor out = x;
   for (size_t i = 0; i < axes.size(); ++i) {
     const auto a = Axis(axes[i], x.rank());
     if (!a) return Wrong(x, "Roll", site, Cat("axis ", axes[i], " of shape ", Text(x.dims())));
+    const ir::UOp size = ShapeOf(x)[static_cast<size_t>(*a)];
+    if (!size.Is(ir::Op::CONST)) {
+      const Tensor length = out.Length(*a, site);
+      const Tensor by = SizeTensor(out, Ctx(out).Idx(shifts[i])) % length, at = length - by;
+      const Tensor moved[] = {out.Narrow(*a, at, by, site), out.Narrow(*a, 0, at, site)};
+      out = Concat(moved, *a, site);
+      continue;
+    }
     const int64_t n = x.dims()[static_cast<size_t>(*a)];
     const int64_t by = n == 0 ? 0 : ((shifts[i] % n) + n) % n;
     if (by == 0) continue;
     const Tensor parts[] = {out.Narrow(*a, n - by, by, site), out.Narrow(*a, 0, n - by, site)};
     out = Concat(parts, *a, site);
   }
-  return out;
+  return out.state() == x.state() ? Another(x) : out;
+}
+
+Tensor Slice(const Tensor& x, int64_t axis, std::optional<Size> begin, std::optional<Size> end,
+             Site site) {
+  if (auto error = FirstError("Slice", {&x}, site)) return *error;
+  return SliceOf(x, axis, begin, end, site);
 }
 
 Tensor RepeatInterleave(const Tensor& x, int64_t times, std::optional<int64_t> axis, Site site) {
-  if (auto error = Refused("RepeatInterleave", {&x}, site)) return *error;
+  if (auto error = FirstError("RepeatInterleave", {&x}, site)) return *error;
   const Tensor t = axis && x.rank() > 0 ? x : x.Flatten(0, site);
   const auto a = Axis(axis.value_or(0), t.rank());
   if (!a || times < 0) {
     return Wrong(x, "RepeatInterleave", site,
                  Cat(times, " times along axis ", axis.value_or(0), " of shape ", Text(t.dims())));
   }
-  Dims each = t.dims(), joined = t.dims();
-  each.insert(each.begin() + *a + 1, times);
-  joined[static_cast<size_t>(*a)] *= times;
-  return t.Unsqueeze(*a + 1, site).Expand(each, site).Reshape(joined, site);
+  ir::UOpContext& ctx = Ctx(t);
+  ir::SymbolicDims each = SizesOf(t), joined = SizesOf(t);
+  each.insert(each.begin() + *a + 1, ctx.Idx(times));
+  ir::UOp& longer = joined[static_cast<size_t>(*a)];
+  longer = ProductOf(ctx, longer, ctx.Idx(times));
+  const Tensor one = t.Unsqueeze(*a + 1, site);
+  if (!one.status().ok()) return one;
+  const ir::UOp shape = ir::ShapeArg(ctx, ir::Shape(each));
+  const Tensor all = Made(one, ir::Expand(ctx, Value(one), shape), "RepeatInterleave", site);
+  return all.status().ok() ? ReshapeTo(all, joined, "RepeatInterleave", site) : all;
 }
 
 Tensor Tile(const Tensor& x, Dims times, Site site) {
@@ -120,12 +141,14 @@ std::vector<Tensor> MeshGrid(std::span<const Tensor> vectors, bool xy, Site site
 }
 
 Tensor Unflatten(const Tensor& x, int64_t axis, const Dims& sizes, Site site) {
-  if (auto error = Refused("Unflatten", {&x}, site)) return *error;
+  if (auto error = FirstError("Unflatten", {&x}, site)) return *error;
   const auto a = Axis(axis, x.rank());
   if (!a || std::count(sizes.begin(), sizes.end(), -1) > 1) {
     return Wrong(x, "Unflatten", site,
                  Cat("axis ", axis, " of shape ", Text(x.dims()), " into ", Text(sizes)));
   }
+  if (!ShapeOf(x)[static_cast<size_t>(*a)].Is(ir::Op::CONST))
+    return Wrong(x, "Unflatten", site, Cat("axis ", axis, " is symbolic: use Reshape"));
   // The -1 is resolved against the axis alone, because other axes may be empty.
   int64_t rest = 1;
   for (int64_t d : sizes) rest *= d == -1 ? 1 : d;
@@ -139,25 +162,29 @@ Tensor Unflatten(const Tensor& x, int64_t axis, const Dims& sizes, Site site) {
     return Wrong(x, "Unflatten", site,
                  Cat("axis ", axis, " of shape ", Text(x.dims()), " into ", Text(sizes)));
   }
-  Dims to = x.dims();
+  ir::SymbolicDims to = SizesOf(x);
   to.erase(to.begin() + *a);
-  to.insert(to.begin() + *a, parts.begin(), parts.end());
-  return x.Reshape(to, site);
+  for (size_t i = 0; i < parts.size(); ++i)
+    to.insert(to.begin() + *a + static_cast<int64_t>(i), Ctx(x).Idx(parts[i]));
+  return ReshapeTo(x, to, "Unflatten", site);
 }
 
 Tensor FlattenAxes(const Tensor& x, int64_t first, int64_t last, Site site) {
-  if (auto error = Refused("FlattenAxes", {&x}, site)) return *error;
+  if (auto error = FirstError("FlattenAxes", {&x}, site)) return *error;
   if (x.rank() == 0) return x.Reshape({1}, site);
   const auto a = Axis(first, x.rank()), b = Axis(last, x.rank());
   if (!a || !b || *a > *b) {
     return Wrong(x, "FlattenAxes", site,
                  Cat("axes ", first, " to ", last, " of shape ", Text(x.dims())));
   }
-  Dims to = x.dims();
-  to[static_cast<size_t>(*a)] = ir::Product(
-      std::span(x.dims()).subspan(static_cast<size_t>(*a), static_cast<size_t>(*b - *a + 1)));
-  to.erase(to.begin() + *a + 1, to.begin() + *b + 1);
-  return x.Reshape(to, site);
+  ir::SymbolicDims to = SizesOf(x);
+  for (int64_t i = *b; i > *a; --i) {
+    const auto at = static_cast<size_t>(i);
+    to[at - 1] = ProductOf(Ctx(x), to[at - 1], to[at]);
+    to.erase(to.begin() + i);
+  }
+  if (ir::SameShape(to, ShapeOf(x))) return Same(x);
+  return ReshapeTo(x, to, "FlattenAxes", site);
 }
 
 Tensor MoveAxis(const Tensor& x, const Dims& from, const Dims& to, Site site) {
@@ -186,7 +213,7 @@ Tensor MoveAxis(const Tensor& x, const Dims& from, const Dims& to, Site site) {
 }
 
 Tensor Unfold(const Tensor& x, int64_t axis, int64_t size, int64_t step, Site site) {
-  if (auto error = Refused("Unfold", {&x}, site)) return *error;
+  if (auto error = FirstError("Unfold", {&x}, site)) return *error;
   const auto a = Axis(axis, x.rank());
   if (!a || size < 0 || step < 1 || size > x.dims()[static_cast<size_t>(*a)]) {
     return Wrong(x, "Unfold", site,
@@ -205,8 +232,15 @@ Tensor Unfold(const Tensor& x, int64_t axis, int64_t size, int64_t step, Site si
 
 Tensor FullLike(const Tensor& x, Operand value, std::optional<Dtype> dtype, Site site) {
   if (auto error = FirstError("FullLike", {&x}, site)) return *error;
-  if (value.tensor() != nullptr) return Wrong(x, "FullLike", site, "the value is a tensor");
   const Dtype d = dtype.value_or(x.dtype());
+  if (value.tensor() != nullptr) {
+    const Tensor number = value.tensor()->Cast(d, site);
+    if (auto error = FirstError("FullLike", {&x, &number}, site)) return *error;
+    if (number.rank() != 0)
+      return Wrong(x, "FullLike", site, Cat("the value has shape ", Text(number.dims())));
+    const ir::UOp sizes = ir::ShapeArg(Ctx(x), ShapeOf(x));
+    return Made(x, ir::Expand(Ctx(x), Value(number), sizes), "FullLike", site).ToLayoutOf(x, site);
+  }
   if (const absl::Status fits = CheckNumber(d, value); !fits.ok())
     return Poisoned(x.state()->graph, Located("FullLike", site, fits));
   const ir::UOp shape = ir::ShapeArg(Ctx(x), ShapeOf(x));

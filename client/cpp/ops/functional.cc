@@ -7,6 +7,7 @@
 
 #include "client/cpp/graph/build.h"
 #include "client/cpp/ops/common.h"
+#include "client/cpp/ops/sized.h"
 #include "core/ir/build.h"
 #include "uopd/movement.h"
 
@@ -61,6 +62,17 @@ Tensor Conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Con
             Text(options.dilation), ", groups ", groups, " for shape ", Text(x.dims())));
   }
   const int64_t n = x.dims()[0], out = weight.dims()[0], in = weight.dims()[1];
+  if (x.is_symbolic()) {
+    ir::UOpContext& ctx = Ctx(x);
+    ir::SymbolicDims sizes = SizesOf(x);
+    sizes[1] = ctx.Idx(out);
+    for (size_t i = 0; i < axes; ++i) {
+      const int64_t span = (weight.dims()[2 + i] - 1) * (*dilation)[i] + 1;
+      const ir::UOp more = ctx.Idx(2 * (*padding)[i] - span + (*stride)[i]);
+      sizes[2 + i] = QuotientOf(ctx, SumOf(ctx, sizes[2 + i], more), (*stride)[i]);
+    }
+    return Cornered(Conv(Boxed(x, site), weight, bias, options, site), sizes, site);
+  }
   const Dims kernel(weight.dims().begin() + 2, weight.dims().end());
   Tensor windows = Padded(x, *padding, 0, site).Windows(kernel, *stride, *dilation, site);
   if (!windows.status().ok()) return windows;
@@ -198,18 +210,18 @@ Tensor Rotate(const Tensor& x, const Tensor& cos, const Tensor& sin, Site site) 
   // Works on the shape (..., 2, half): the two coordinates of each point, and the same with the
   // coordinates exchanged. So nothing has to be padded or joined.
   const int64_t half = x.dims().back() / 2;
-  Dims split = x.dims();
-  split.back() = 2;
-  split.push_back(half);
-  const Tensor point = x.Reshape(split, site);
+  ir::SymbolicDims split = SizesOf(x);
+  split.back() = Ctx(x).Idx(2);
+  split.push_back(Ctx(x).Idx(half));
+  const Tensor point = ReshapeTo(x, split, "Rotate", site);
   const Tensor first = (IotaLike(x, 2, Dtype::I32) == Operand(0, site)).Unsqueeze(-1, site);
   const Tensor s = sin.Unsqueeze(-2, site), sign = Where({first, site}, s.Neg(site), s);
   Tensor y = Operand(point, site) * cos.Unsqueeze(-2, site) + point.Flip({-2}, site) * sign;
   if (!y.status().ok()) return y;
-  Dims joined = y.dims();
+  ir::SymbolicDims joined = SizesOf(y);
   joined.pop_back();
-  joined.back() = 2 * half;
-  return y.Reshape(joined, site).Cast(x.dtype(), site);
+  joined.back() = Ctx(x).Idx(2 * half);
+  return ReshapeTo(y, joined, "Rotate", site).Cast(x.dtype(), site);
 }
 
 namespace {
@@ -220,33 +232,42 @@ struct Masked {
   Tensor some;  // true where a query sees any key; empty: all of them do
 };
 
-// Scores without the keys that a query does not see: those are -inf. A query that sees none keeps finite scores, so that
-// nothing and no gradient becomes NaN; its result is to be replaced by 0. The mask broadcasts to the scores. `later` is true
-// for keys that come too late, `early` where a query sees a key that does not; all three may be empty.
+// Scores without the keys that a query does not see. No row becomes NaN, and no gradient: a query that sees no key keeps finite
+// scores, and its result is to be replaced by 0. So keys that the mask hides have the lowest finite score instead of -inf, and a row
+// whose maximum that is has no other: the maximum is computed for the softmax anyway. The mask broadcasts to the scores. `later` is
+// true for keys that come too late, `early` where a query sees a key that does not; all three may be empty.
 Masked Without(const Tensor& scores, const Tensor& mask, const Tensor& later, const Tensor& early,
                Site site) {
   Masked out{.scores = scores, .some = early};
-  const bool adds = Has(mask) && mask.dtype() != Dtype::Bool;
-  Tensor seen;
-  if (Has(mask)) {
-    seen = adds ? mask != -std::numeric_limits<double>::infinity() : mask;
-    const Tensor all = Has(later) ? seen & later.Not(site) : seen;
-    out.some = all.rank() == 0 ? all : all.Max({-1}, true, site);
-    if (!out.some.status().ok()) {
-      out.error = out.some;
+  const double lowest = scores.dtype() == Dtype::F64 ? std::numeric_limits<double>::lowest()
+                                                     : std::numeric_limits<float>::lowest();
+  auto like = [&](double v) { return ScalarLike(scores, scores.dtype(), v); };
+  if (Has(mask) && mask.dtype() == Dtype::Bool) {
+    out.scores = Where({mask, site}, scores, like(lowest));
+  } else if (Has(mask)) {
+    // Masks that hide by a low number are no different from others: equal scores have equal weights, and gradients.
+    const Tensor sum = Operand(scores, site) + mask;
+    if (!sum.status().ok()) {
+      out.error = sum;
       return out;
     }
+    const Tensor above = BinaryOp(sum, lowest / 2, ir::Op::MAX, "Attention");
+    const Tensor shown =
+        Made(sum, Ctx(sum).Make(ir::Op::DETACH, sum.dtype(), {Value(above), Value(sum)}),
+             "Attention", site);
+    out.scores =
+        Where({mask != -std::numeric_limits<double>::infinity(), site}, shown, like(lowest));
   }
-  const Tensor never = ScalarLike(scores, scores.dtype(), -std::numeric_limits<double>::infinity());
-  const Tensor fill =
-      Has(out.some) ? Where({out.some, site}, never, ScalarLike(scores, scores.dtype(), 0)) : never;
-  if (adds) {
-    const Tensor zero = ScalarLike(mask, mask.dtype(), 0);
-    out.scores = Operand(out.scores, site) + Where({out.some, site}, mask, zero);
-  } else if (Has(mask)) {
-    out.scores = Where({seen, site}, out.scores, fill);
+  if (Has(later)) {
+    const Tensor never = like(-std::numeric_limits<double>::infinity());
+    const Tensor fill = Has(early) ? Where({early, site}, never, like(0)) : never;
+    out.scores = Where({later, site}, fill, out.scores);
   }
-  if (Has(later)) out.scores = Where({later, site}, fill, out.scores);
+  if (Has(mask) && out.scores.status().ok()) {
+    const Tensor reached = out.scores.Max({-1}, true, site) > lowest;
+    out.some = Has(early) ? early & reached : reached;
+  }
+  if (!out.scores.status().ok()) out.error = out.scores;
   return out;
 }
 
@@ -268,10 +289,10 @@ Tensor Attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
   if (kv == 0 || heads % kv != 0 || v.dims()[head] != kv || k.dims().back() != d) return wrong();
   // Shapes (..., kv, heads / kv, L, d) and (..., kv, 1, S, d) broadcast against each other.
   auto grouped = [&](const Tensor& t) {
-    Dims to = t.dims();
-    to[head] = kv;
-    to.insert(to.begin() + static_cast<ptrdiff_t>(head) + 1, heads / kv);
-    return t.Reshape(to, site);
+    ir::SymbolicDims to = SizesOf(t);
+    to[head] = Ctx(t).Idx(kv);
+    to.insert(to.begin() + static_cast<ptrdiff_t>(head) + 1, Ctx(t).Idx(heads / kv));
+    return ReshapeTo(t, to, "Attention", site);
   };
   const bool shared = heads != kv;
   const Tensor queries = shared ? grouped(q) : q, keys = shared ? k.Unsqueeze(-3, site) : k,
@@ -285,25 +306,26 @@ Tensor Attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
   if (!scores.status().ok()) return scores;
   Tensor m = mask;
   if (Has(mask) && shared && mask.rank() >= 3) {
-    Dims split = mask.dims();
+    ir::SymbolicDims split = SizesOf(mask);
     const auto at = mask.dims().size() - 3;
-    if (split[at] != 1 && split[at] != heads) return wrong();
-    if (split[at] == 1) {
+    if (!split[at].IsConstInt(1) && !split[at].IsConstInt(heads)) return wrong();
+    if (split[at].IsConstInt(1)) {
       m = mask.Unsqueeze(-3, site);
     } else {
-      split[at] = kv;
-      split.insert(split.begin() + static_cast<ptrdiff_t>(at) + 1, heads / kv);
-      m = mask.Reshape(split, site);
+      split[at] = Ctx(mask).Idx(kv);
+      split.insert(split.begin() + static_cast<ptrdiff_t>(at) + 1, Ctx(mask).Idx(heads / kv));
+      m = ReshapeTo(mask, split, "Attention", site);
     }
   }
   Tensor later, early;
   if (options.causal) {
-    if (k.is_symbolic())
-      return Wrong(q, "Attention", site, "a causal mask needs keys of fixed length");
-    const int64_t rows = q.dims()[head + 1], columns = k.dims()[head + 1];
-    const Tensor row = IotaLike(q, rows, Dtype::I64).Unsqueeze(-1, site) + (columns - rows);
-    later = row < IotaLike(q, columns, Dtype::I64);
-    if (rows > columns) early = row >= 0;
+    ir::UOpContext& ctx = Ctx(q);
+    const ir::UOp rows = ShapeOf(q)[head + 1], columns = ShapeOf(k)[head + 1];
+    const ir::UOp before = DifferenceOf(ctx, columns, rows);
+    Tensor row = IotaOf(q, rows, Dtype::I64).Unsqueeze(-1, site);
+    row = before.Is(ir::Op::CONST) ? row + before.const_int() : row + SizeTensor(q, before);
+    later = row < IotaOf(q, columns, Dtype::I64);
+    if (!IsNatural(ctx, before)) early = row >= 0;
   }
   const Masked masked = Without(scores, m, later, early, site);
   if (masked.error) return *masked.error;
@@ -314,9 +336,9 @@ Tensor Attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
   if (Has(masked.some) && y.status().ok())
     y = Where({masked.some, site}, y, ScalarLike(y, dtype, 0));
   if (!shared || !y.status().ok()) return y;
-  Dims to = q.dims();
-  to.back() = v.dims().back();
-  return y.Reshape(to, site);
+  ir::SymbolicDims to = SizesOf(q);
+  to.back() = ShapeOf(v).back();
+  return ReshapeTo(y, to, "Attention", site);
 }
 
 Tensor Embedding(const Tensor& weight, const Tensor& index, Site site) {

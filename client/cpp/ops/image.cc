@@ -97,7 +97,7 @@ Tensor Interpolate(const Tensor& x, const Dims& size, InterpolateMode mode, bool
     return Wrong(x, "Interpolate", site, Cat("size ", Text(size), " for shape ", Text(x.dims())));
   const bool nearest = mode == InterpolateMode::kNearest || mode == InterpolateMode::kNearestExact;
   const bool linear = mode == InterpolateMode::kLinear;
-  Tensor out = nearest || (linear && x.dtype() == Dtype::U8) ? x : Wide(x, site);
+  Tensor out = nearest || (linear && x.dtype() == Dtype::U8) ? Another(x) : Wide(x, site);
   for (size_t i = sizes->size(); i-- > 0;)  // the last axis first: bytes are rounded for each axis
     out = Resized(out, static_cast<int64_t>(2 + i), (*sizes)[i], mode, align_corners, site);
   return out.Cast(nearest || linear ? x.dtype() : FloatOf(x.dtype()), site);

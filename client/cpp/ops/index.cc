@@ -4,6 +4,9 @@
 #include <algorithm>
 
 #include "client/cpp/ops/common.h"
+#include "client/cpp/ops/sized.h"
+#include "core/ir/analysis/polynomial.h"
+#include "core/ir/analysis/sizes.h"
 #include "core/ir/build.h"
 #include "uopd/indexing.h"
 
@@ -341,8 +344,35 @@ absl::StatusOr<ir::SymbolicDims> DimsOf(const Tensor& x, std::span<const Size> s
 
 Tensor Reshape(const Tensor& x, std::span<const Size> sizes, Site site) {
   if (auto error = FirstError("Reshape", {&x}, site)) return *error;
-  const auto to = DimsOf(x, sizes, false);
+  std::vector<Size> known(sizes.begin(), sizes.end());
+  size_t hole = known.size();
+  for (size_t i = 0; i < known.size() && hole == known.size(); ++i) {
+    if (known[i].tensor() != nullptr || known[i].number() != -1) continue;
+    hole = i;
+    known[i] = 1;
+  }
+  auto to = DimsOf(x, known, false);
   if (!to.ok()) return Poisoned(x.state()->graph, Located("Reshape", site, to.status()));
+  if (hole < known.size()) {
+    // What is left of the elements: sizes that are on both sides cancel, and numbers divide.
+    ir::UOpContext& ctx = Ctx(x);
+    ir::SymbolicDims all = SizesOf(x);
+    ir::UOp count = ctx.Idx(1);
+    int64_t by = 1;
+    for (const ir::UOp d : *to) {
+      const auto same = std::ranges::find(all, d);
+      if (same != all.end() && !d.Is(ir::Op::CONST))
+        *same = ctx.Idx(1);
+      else if (d.Is(ir::Op::CONST))
+        by *= d.const_int();
+      else
+        by = 0;
+    }
+    for (const ir::UOp d : all) count = ProductOf(ctx, count, d);
+    const ir::UOp rest = by > 0 ? ir::MaybeDivided(ctx, count, by) : ir::UOp();
+    if (!rest) return Wrong(x, "Reshape", site, Cat("no size for -1 fits shape ", ShapeText(x)));
+    (*to)[hole] = ir::CanonicalSize(ctx, rest);
+  }
   return ReshapeTo(x, *to, "Reshape", site);
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Operations that take parts of tensors: by symbolic position, by lists of lengths, by index tensors.
 #include "client/cpp/graph/build.h"
+#include "client/cpp/ops/sized.h"
+#include "core/ir/analysis/sizes.h"
 #include "core/ir/build.h"
 
 namespace uopd::client {
@@ -14,15 +16,19 @@ namespace {
 absl::StatusOr<UOp> ToIndex(ir::UOpContext& ctx, UOp u) {
   if (u.Is(Op::CAST) && u.src(0).dtype() == Dtype::Index) return u.src(0);
   if (u.Is(Op::CONST) && ir::IsInt(u.dtype())) return ctx.Idx(u.const_int());
-  const bool known = u.Is(Op::ADD) || u.Is(Op::SUB) || u.Is(Op::MUL) ||
-                     (u.Is(Op::CAST) && ir::IsInt(u.src(0).dtype()));
+  constexpr ir::OpSet kOps = {Op::ADD, Op::SUB, Op::MUL, Op::FLOORDIV, Op::FLOORMOD, Op::MAX};
+  if (u.Is(Op::NEG) && ir::IsInt(u.dtype())) {
+    UOPD_ASSIGN(const UOp a, ToIndex(ctx, u.src(0)));
+    return ir::Sub(ctx, ctx.Idx(0), a);
+  }
+  const bool known = u.Is(kOps) || (u.Is(Op::CAST) && ir::IsInt(u.src(0).dtype()));
   if (!known || !ir::IsInt(u.dtype()))
     return absl::InvalidArgumentError(
-        "a size is computed from variables and numbers by + - * only");
+        "a size is computed from variables and numbers by + - * // % and maxima only");
   UOPD_ASSIGN(const UOp a, ToIndex(ctx, u.src(0)));
   if (u.Is(Op::CAST)) return a;
   UOPD_ASSIGN(const UOp b, ToIndex(ctx, u.src(1)));
-  if (a.Is(Op::CONST) && b.Is(Op::CONST)) {
+  if (a.Is(Op::CONST) && b.Is(Op::CONST) && u.Is(ir::OpSet{Op::ADD, Op::SUB, Op::MUL})) {
     const ir::Int128 x = a.const_int(), y = b.const_int();
     const ir::Int128 v = u.Is(Op::ADD) ? x + y : u.Is(Op::SUB) ? x - y : x * y;
     if (v < INT64_MIN || v > INT64_MAX) return absl::InvalidArgumentError("a size is over 64 bits");
@@ -38,6 +44,15 @@ Tensor Hit(const Tensor& index, int64_t n, const Tensor& positions) {
   return Where(at < 0, at + n, at) == positions;
 }
 
+// Positions in an axis of t, counted from the start; beyond every axis where there is none.
+Tensor FromStart(const Tensor& index, const Tensor& t, int64_t axis, Site site) {
+  const Tensor at = index.Cast(Dtype::I64, site);
+  const Tensor n = SizeTensor(t, ShapeOf(t)[static_cast<size_t>(axis)]);
+  const Tensor none = SizeTensor(t, Ctx(t).Idx(INT64_MAX / 2));
+  const Tensor from = Where(at < 0, at + n, at);
+  return Where((from >= 0) & (from < n), from, none);
+}
+
 // The element that is hit along an axis, or 0. At most one element is hit, so the result is a sum
 // in which all other elements are replaced by 0 first, so that their infinities do not count.
 Tensor Chosen(const Tensor& hit, const Tensor& from, int64_t axis, Site site) {
@@ -48,13 +63,20 @@ Tensor Chosen(const Tensor& hit, const Tensor& from, int64_t axis, Site site) {
 
 }  // namespace
 
+bool IsSize(const Tensor& t) {
+  if (t.dtype() != Dtype::I64 || t.rank() != 0 || !t.status().ok()) return false;
+  const auto index = ToIndex(Ctx(t), Value(t));
+  return index.ok() && !index->Is(Op::CONST);
+}
+
 absl::StatusOr<UOp> IndexOf(const Tensor& t, Size size) {
   if (size.tensor() == nullptr) return Ctx(t).Idx(size.number());
   UOPD_TRY(size.tensor()->status());
   if (size.tensor()->state()->graph != t.state()->graph)
     return absl::InvalidArgumentError("a size belongs to another client");
   if (size.tensor()->rank() != 0) return absl::InvalidArgumentError("a size must be a scalar");
-  return ToIndex(Ctx(t), Value(*size.tensor()));
+  UOPD_ASSIGN(const UOp index, ToIndex(Ctx(t), Value(*size.tensor())));
+  return ir::CanonicalSize(Ctx(t), index);
 }
 
 Tensor Tensor::Narrow(int64_t axis, Size begin, Size length, Site site) const {
@@ -146,49 +168,55 @@ std::vector<Tensor> Tensor::Chunk(int64_t axis, int64_t pieces, Site site) const
 
 Tensor Tensor::Repeat(Dims times, Site site) const {
   if (!status().ok()) return *this;
-  if (auto wrong = Symbolic(*this, "Repeat", site)) return *wrong;
-  Dims from = dims();
+  ir::UOpContext& ctx = Ctx(*this);
+  ir::SymbolicDims from = SizesOf(*this);
   if (times.size() < from.size())
     return Wrong(*this, "Repeat", site, Cat("counts ", Text(times), " for shape ", Text(dims())));
-  from.insert(from.begin(), times.size() - from.size(), 1);
-  Dims split, whole, joined;
+  from.insert(from.begin(), times.size() - from.size(), ctx.Idx(1));
+  ir::SymbolicDims split, whole, joined;
   for (size_t i = 0; i < times.size(); ++i) {
     if (times[i] < 0)
       return Wrong(*this, "Repeat", site, Cat("a count of ", Text(times), " is negative"));
     if (times[i] != 1) {
-      split.push_back(1);
-      whole.push_back(times[i]);
+      split.push_back(ctx.Idx(1));
+      whole.push_back(ctx.Idx(times[i]));
     }
     split.push_back(from[i]);
     whole.push_back(from[i]);
-    joined.push_back(times[i] * from[i]);
+    joined.push_back(ProductOf(ctx, from[i], ctx.Idx(times[i])));
   }
-  return Reshape(split, site).Expand(whole, site).Reshape(joined, site);
+  const Tensor parts = ReshapeTo(*this, split, "Repeat", site);
+  if (!parts.status().ok()) return parts;
+  const UOp shape = ir::ShapeArg(ctx, ir::Shape(whole));
+  const Tensor all = Made(parts, ir::Expand(ctx, Value(parts), shape), "Repeat", site);
+  return all.status().ok() ? ReshapeTo(all, joined, "Repeat", site) : all;
 }
 
 namespace {
 
 // Keeps the elements of the last two axes whose column is at most (lower) or at least (upper) row +
 // diagonal; the others become 0.
-Tensor Triangle(const Tensor& t, int64_t diagonal, bool lower, std::string_view what, Site site) {
+Tensor Triangle(const Tensor& t, Size diagonal, bool lower, std::string_view what, Site site) {
   if (!t.status().ok()) return t;
-  if (auto wrong = Symbolic(t, what, site)) return *wrong;
+  const auto offset = IndexOf(t, diagonal);
+  if (!offset.ok()) return Poisoned(t.state()->graph, Located(what, site, offset.status()));
   if (t.rank() < 2)
     return Wrong(t, what, site, Cat("shape ", Text(t.dims()), " has fewer than two axes"));
-  const int64_t rows = t.dims()[t.dims().size() - 2], columns = t.dims().back();
-  const Tensor row = IotaLike(t, rows, Dtype::I64).Unsqueeze(-1, site);
-  const Tensor column = IotaLike(t, columns, Dtype::I64);
-  const Tensor limit = row + diagonal;
+  const ir::SymbolicDims sizes = SizesOf(t);
+  const Tensor row = IotaOf(t, sizes[sizes.size() - 2], Dtype::I64).Unsqueeze(-1, site);
+  const Tensor column = IotaOf(t, sizes.back(), Dtype::I64);
+  const Tensor limit =
+      diagonal.tensor() == nullptr ? row + diagonal.number() : row + SizeTensor(t, *offset);
   const Tensor zero = ScalarLike(t, t.dtype(), 0);
   return lower ? Where(limit < column, zero, t) : Where(column < limit, zero, t);
 }
 
 }  // namespace
 
-Tensor Tensor::Tril(int64_t diagonal, Site site) const {
+Tensor Tensor::Tril(Size diagonal, Site site) const {
   return Triangle(*this, diagonal, true, "Tril", site);
 }
-Tensor Tensor::Triu(int64_t diagonal, Site site) const {
+Tensor Tensor::Triu(Size diagonal, Site site) const {
   return Triangle(*this, diagonal, false, "Triu", site);
 }
 
@@ -197,9 +225,11 @@ Tensor Tensor::Gather(int64_t axis, const Tensor& index, Site site) const {
   if (!index.status().ok())
     return index.state() != nullptr ? index
                                     : Wrong(*this, "Gather", site, "the index is an empty tensor");
-  if (auto wrong = Symbolic(*this, "Gather", site)) return *wrong;
-  if (auto wrong = Symbolic(index, "Gather", site)) return *wrong;
   const auto a = Axis(axis, rank());
+  if (a && (is_symbolic() || index.is_symbolic())) {
+    const Tensor at = FromStart(index, *this, *a, site);
+    return Cornered(Boxed(*this, site).Gather(*a, Boxed(at, site), site), SizesOf(index), site);
+  }
   bool fits = a && index.rank() == rank() && ir::IsInt(index.dtype());
   Dims end = dims();
   for (size_t i = 0; fits && i < end.size(); ++i) {
@@ -241,8 +271,19 @@ Tensor Tensor::IndexSelect(int64_t axis, const Tensor& index, Site site) const {
                : Wrong(*this, "IndexSelect", site, "the index is an empty tensor");
   const auto a = Axis(axis, rank());
   if (!a) return Wrong(*this, "IndexSelect", site, Cat("axis ", axis, " of shape ", Text(dims())));
-  if (auto wrong = Symbolic(*this, "IndexSelect", site)) return *wrong;
-  if (auto wrong = Symbolic(index, "IndexSelect", site)) return *wrong;
+  if (is_symbolic() || index.is_symbolic()) {
+    // In a box, where negative positions count from the end of now.
+    const Tensor inside = FromStart(index, *this, *a, site);
+    ir::SymbolicDims sizes;
+    for (size_t i = 0; i < dims().size(); ++i) {
+      const ir::Shape own = ShapeOf(*this), others = ShapeOf(index);
+      if (static_cast<int64_t>(i) == *a)
+        sizes.insert(sizes.end(), others.begin(), others.end());
+      else
+        sizes.push_back(own[i]);
+    }
+    return Cornered(Boxed(*this, site).IndexSelect(*a, Boxed(inside, site), site), sizes, site);
+  }
   if (!ir::IsInt(index.dtype()))
     return Wrong(*this, "IndexSelect", site, Cat("an index of ", ir::Name(index.dtype())));
   const auto i = static_cast<size_t>(*a);

@@ -3,7 +3,10 @@
 #include <algorithm>
 
 #include "client/cpp/graph/build.h"
+#include "client/cpp/ops/sized.h"
+#include "core/ir/analysis/sizes.h"
 #include "core/ir/build.h"
+#include "uopd/indexing.h"
 
 namespace uopd::client {
 
@@ -14,14 +17,6 @@ Tensor ReshapeTo(const Tensor& t, const ir::SymbolicDims& dims, std::string_view
   return Made(t, ir::Reshape(ctx, Value(t), ir::ShapeArg(ctx, ir::Shape(dims))), what, site);
 }
 
-namespace {
-// The sum of two sizes.
-ir::UOp SumOf(ir::UOpContext& ctx, ir::UOp a, ir::UOp b) {
-  if (a.Is(Op::CONST) && b.Is(Op::CONST)) return ctx.Idx(a.const_int() + b.const_int());
-  return b.IsConstInt(0) ? a : a.IsConstInt(0) ? b : ir::Add(ctx, a, b);
-}
-}  // namespace
-
 std::optional<Tensor> Symbolic(const Tensor& t, std::string_view what, Site site) {
   if (!t.is_symbolic()) return std::nullopt;
   return Wrong(t, what, site, "a dimension is symbolic");
@@ -29,7 +24,10 @@ std::optional<Tensor> Symbolic(const Tensor& t, std::string_view what, Site site
 
 Tensor Tensor::Reshape(Dims to, Site site) const {
   if (!status().ok()) return *this;
-  if (auto wrong = Symbolic(*this, "Reshape", site)) return *wrong;
+  if (is_symbolic()) {
+    const std::vector<Size> sizes(to.begin(), to.end());
+    return fn::Reshape(*this, sizes, site);
+  }
   const auto hole = std::find(to.begin(), to.end(), -1);
   if (hole != to.end()) {
     int64_t rest = 1;
@@ -53,9 +51,12 @@ Tensor Tensor::Flatten(int64_t from_axis, Site site) const {
   if (rank() == 0) return Reshape({1}, site);
   const auto a = Axis(from_axis, rank());
   if (!a) return Wrong(*this, "Flatten", site, Cat("axis ", from_axis, " of shape ", Text(dims())));
-  Dims to(dims().begin(), dims().begin() + *a);
-  to.push_back(ir::Product(std::span(dims()).subspan(static_cast<size_t>(*a))));
-  return Reshape(to, site);
+  ir::SymbolicDims to = SizesOf(*this);
+  ir::UOp joined = Ctx(*this).Idx(1);
+  for (; static_cast<int64_t>(to.size()) > *a; to.pop_back())
+    joined = ProductOf(Ctx(*this), to.back(), joined);
+  to.push_back(joined);
+  return ReshapeTo(*this, to, "Flatten", site);
 }
 
 Tensor Tensor::Expand(Dims to, Site site) const {
@@ -70,7 +71,7 @@ Tensor Tensor::Expand(Dims to, Site site) const {
       return Wrong(*this, "Expand", site, Cat("a dimension of ", Text(to), " is negative"));
     whole.push_back(keeps ? shape[i - extra] : ctx.Idx(to[i]));
   }
-  if (ir::SameShape(whole, shape)) return Same(*this);
+  if (ir::SameShape(whole, shape)) return Snapshot();
   const ir::UOp arg = ir::ShapeArg(ctx, ir::Shape(whole));
   return Made(*this, ir::Expand(ctx, Value(*this), arg), "Expand", site);
 }
@@ -109,7 +110,7 @@ Tensor Tensor::Pad(Dims before, Dims after, double value, Site site) const {
     if (before[i] < 0 || after[i] < 0) return Wrong(*this, "Pad", site, "padding is negative");
     to.push_back(SumOf(ctx, from[i], ctx.Idx(before[i] + after[i])));
   }
-  if (to == from) return *this;
+  if (to == from) return Another(*this);
   const ir::UOp start = ir::ShapeArg(ctx, before), shape = ir::ShapeArg(ctx, ir::Shape(to));
   Tensor padded = Made(*this, ir::Pad(ctx, Value(*this), start, shape), "Pad", site);
   if (value == 0 || !padded.status().ok()) return padded;
@@ -123,28 +124,30 @@ Tensor Tensor::Pad(Dims before, Dims after, double value, Site site) const {
 
 Tensor Tensor::Shrink(Dims begin, Dims end, Site site) const {
   if (!status().ok()) return *this;
-  if (auto wrong = Symbolic(*this, "Shrink", site)) return *wrong;
   if (begin.size() != dims().size() || end.size() != dims().size()) {
     return Wrong(*this, "Shrink", site,
                  Cat("a box of ", begin.size(), " axes in shape ", Text(dims())));
   }
-  Dims to;
+  // Of a symbolic axis, all that there may be is all that there is.
+  ir::SymbolicDims to = SizesOf(*this);
   for (size_t i = 0; i < dims().size(); ++i) {
     if (begin[i] < 0 || end[i] < begin[i] || end[i] > dims()[i]) {
       return Wrong(*this, "Shrink", site,
                    Cat("[", begin[i], ", ", end[i], ") on axis ", i, " of shape ", Text(dims())));
     }
-    to.push_back(end[i] - begin[i]);
+    if (begin[i] > 0 || end[i] < dims()[i]) to[i] = Ctx(*this).Idx(end[i] - begin[i]);
   }
-  if (to == dims()) return Same(*this);
+  if (ir::SameShape(to, ShapeOf(*this))) return Same(*this);
   ir::UOpContext& ctx = Ctx(*this);
-  return Made(*this, ir::Shrink(ctx, Value(*this), ir::ShapeArg(ctx, begin), ir::ShapeArg(ctx, to)),
-              "Shrink", site);
+  return Made(
+      *this,
+      ir::Shrink(ctx, Value(*this), ir::ShapeArg(ctx, begin), ir::ShapeArg(ctx, ir::Shape(to))),
+      "Shrink", site);
 }
 
 Tensor Tensor::Flip(Dims axes, Site site) const {
   if (!status().ok()) return *this;
-  if (rank() == 0 && axes.size() == 1 && (axes[0] == 0 || axes[0] == -1)) return *this;
+  if (rank() == 0 && axes.size() == 1 && (axes[0] == 0 || axes[0] == -1)) return Same(*this);
   for (int64_t& a : axes) {
     const auto axis = Axis(a, rank());
     if (!axis) return Wrong(*this, "Flip", site, Cat("axis ", a, " of shape ", Text(dims())));
@@ -161,6 +164,22 @@ Tensor Tensor::Slice(std::vector<Range> ranges, Site site) const {
     return Wrong(*this, "Slice", site, Cat(ranges.size(), " ranges for shape ", Text(dims())));
   }
   Dims begin(dims().size(), 0), end = dims(), flips, steps(dims().size(), 1);
+  if (is_symbolic()) {  // its symbolic axes are cut first, and are whole for what follows
+    Tensor cut = *this;
+    for (size_t i = 0; i < ranges.size(); ++i) {
+      Range& r = ranges[i];
+      if (ShapeOf(*this)[i].Is(Op::CONST)) continue;
+      if (r.step != 1 && !(r.step == -1 && !r.begin && !r.end))
+        return Wrong(*this, "Slice", site, Cat("a step of ", r.step, " along a symbolic axis"));
+      const auto size = [](std::optional<int64_t> at) {
+        return at ? std::optional<Size>(*at) : std::nullopt;
+      };
+      cut = SliceOf(cut, static_cast<int64_t>(i), size(r.begin), size(r.end), site);
+      if (!cut.status().ok()) return cut;
+      r.begin = r.end = std::nullopt;
+    }
+    if (cut.state()->uop != state_->uop) return cut.Slice(std::move(ranges), site);
+  }
   for (size_t i = 0; i < ranges.size(); ++i) {
     const Range& r = ranges[i];
     const int64_t n = dims()[i];
@@ -199,11 +218,10 @@ Tensor Tensor::Slice(std::vector<Range> ranges, Site site) const {
     first[i + 1] = 1;
     joined[i] = groups;
     // Shrink leaves the padding out again, so the result is a view although Pad makes none.
-    Tensor padded = out.Pad(none, after, 0, site);
-    if (padded.status().ok() && padded.state()->uop != out.state()->uop) {
-      padded.state()->view =
-          std::make_shared<View>(out.state(), out.state()->view, padded.state()->uop);
-    }
+    Tensor padded = out;
+    if (after[i] > 0) padded = out.Pad(none, after, 0, site);
+    if (after[i] > 0 && padded.status().ok())
+      BeginView(*padded.state(), *out.state(), padded.state()->uop);
     out = padded.Reshape(split, site)
               .Shrink(Dims(split.size(), 0), first, site)
               .Reshape(joined, site);
@@ -214,8 +232,18 @@ Tensor Tensor::Slice(std::vector<Range> ranges, Site site) const {
 Tensor Tensor::Select(int64_t axis, int64_t index, Site site) const {
   if (!status().ok()) return *this;
   const auto a = Axis(axis, rank());
-  const bool fixed = a && ShapeOf(*this)[static_cast<size_t>(*a)].Is(Op::CONST);
-  const auto i = fixed ? Axis(index, dims()[static_cast<size_t>(*a)]) : std::nullopt;
+  const bool fixed = !a || ShapeOf(*this)[static_cast<size_t>(*a)].Is(Op::CONST);
+  if (!fixed) {
+    ir::UOpContext& ctx = Ctx(*this);
+    ir::SymbolicDims starts(dims().size(), ctx.Idx(0)), one = SizesOf(*this);
+    const auto at = static_cast<size_t>(*a);
+    starts[at] = index < 0 ? SumOf(ctx, one[at], ctx.Idx(index)) : ctx.Idx(index);
+    one[at] = ctx.Idx(1);
+    const ir::UOp from = ir::ShapeArg(ctx, ir::Shape(starts)),
+                  to = ir::ShapeArg(ctx, ir::Shape(one));
+    return Made(*this, ir::Shrink(ctx, Value(*this), from, to), "Select", site).Squeeze(*a, site);
+  }
+  const auto i = a ? Axis(index, dims()[static_cast<size_t>(*a)]) : std::nullopt;
   if (!i)
     return Wrong(*this, "Select", site,
                  Cat("index ", index, " on axis ", axis, " of shape ", Text(dims())));
@@ -225,7 +253,7 @@ Tensor Tensor::Select(int64_t axis, int64_t index, Site site) const {
 Tensor Tensor::Squeeze(int64_t axis, Site site) const {
   if (!status().ok()) return *this;
   const auto a = Axis(axis, rank());
-  if (!a || dims()[static_cast<size_t>(*a)] != 1) {
+  if (!a || !ShapeOf(*this)[static_cast<size_t>(*a)].IsConstInt(1)) {
     return Wrong(*this, "Squeeze", site,
                  Cat("axis ", axis, " of shape ", Text(dims()), " does not have size 1"));
   }

@@ -24,6 +24,7 @@ class Operands {
   Operands(std::string_view what, std::initializer_list<const Operand*> all)
       : what_(what), all_(all) {
     Dtype dtype = Dtype::Void;
+    bool sizes = false;
     for (const Operand* o : all_) {
       if (o->tensor() == nullptr) continue;
       if (leader_ == nullptr) {
@@ -40,6 +41,10 @@ class Operands {
         failed_ = Wrong(*leader_, what, o->site(), "operands belong to different clients");
         return;
       }
+      if (IsSize(*o->tensor())) {
+        sizes = true;
+        continue;
+      }
       dtype =
           dtype == Dtype::Void ? o->tensor()->dtype() : ir::Promote(dtype, o->tensor()->dtype());
     }
@@ -48,6 +53,8 @@ class Operands {
           Poisoned(nullptr, absl::InvalidArgumentError(Cat(what, ": no operand is a tensor")));
       return;
     }
+    if (sizes)
+      dtype = dtype == Dtype::Void ? Dtype::I64 : dtype == Dtype::Bool ? Dtype::I32 : dtype;
     for (const Operand* o : all_) {
       if (o->tensor() == nullptr) dtype = WithNumber(dtype, *o);
     }

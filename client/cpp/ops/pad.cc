@@ -4,6 +4,8 @@
 #include <string_view>
 
 #include "client/cpp/ops/common.h"
+#include "client/cpp/ops/sized.h"
+#include "core/ir/build.h"
 #include "uopd/movement.h"
 
 namespace uopd::client::fn {
@@ -51,8 +53,56 @@ Tensor Around(const Tensor& x, int64_t axis, int64_t before, int64_t after, PadM
 
 }  // namespace
 
+Tensor Pad(const Tensor& x, std::span<const Size> before, std::span<const Size> after, double value,
+           Site site) {
+  if (auto error = FirstError("Pad", {&x}, site)) return *error;
+  const size_t rank = x.dims().size();
+  if (before.size() != rank || after.size() != rank) {
+    return Wrong(x, "Pad", site,
+                 Cat("padding for ", std::max(before.size(), after.size()), " axes of shape ",
+                     Text(x.dims())));
+  }
+  ir::UOpContext& ctx = Ctx(x);
+  const auto low = SizesIn(x, before), high = SizesIn(x, after);
+  for (const auto* sizes : {&low, &high}) {
+    if (!sizes->ok()) return Poisoned(x.state()->graph, Located("Pad", site, sizes->status()));
+  }
+  // Numbers below 0 cut off. What is made of variables may only add.
+  ir::SymbolicDims at, to, starts, kept = SizesOf(x);
+  for (size_t i = 0; i < rank; ++i) {
+    const auto cut = [](ir::UOp n) {
+      return n.Is(ir::Op::CONST) ? std::max<int64_t>(0, -n.const_int()) : 0;
+    };
+    const int64_t first = cut((*low)[i]), last = cut((*high)[i]);
+    starts.push_back(ctx.Idx(first));
+    kept[i] = DifferenceOf(ctx, kept[i], ctx.Idx(first + last));
+    at.push_back(first > 0 ? ctx.Idx(0) : (*low)[i]);
+    to.push_back(SumOf(ctx, kept[i], SumOf(ctx, at[i], last > 0 ? ctx.Idx(0) : (*high)[i])));
+  }
+  Tensor inner = x;
+  if (!ir::SameShape(kept, ShapeOf(x))) {
+    inner = Made(x,
+                 ir::Shrink(ctx, Value(x), ir::ShapeArg(ctx, ir::Shape(starts)),
+                            ir::ShapeArg(ctx, ir::Shape(kept))),
+                 "Pad", site);
+    if (!inner.status().ok()) return inner;
+  }
+  const ir::UOp begin = ir::ShapeArg(ctx, ir::Shape(at)), shape = ir::ShapeArg(ctx, ir::Shape(to));
+  Tensor padded = Made(x, ir::Pad(ctx, Value(inner), begin, shape), "Pad", site);
+  if (value == 0 || !padded.status().ok()) return padded;
+  if (const absl::Status fits = CheckNumber(x.dtype(), value); !fits.ok())
+    return Poisoned(x.state()->graph, Located("Pad", site, fits));
+  const Tensor all = TrueLike(inner);
+  return Where(Made(x, ir::Pad(ctx, Value(all), begin, shape), "Pad", site), padded,
+               Like(x, value));
+}
+
 Tensor Pad(const Tensor& x, const Dims& before, const Dims& after, PadMode mode, double value,
            Site site) {
+  if (x.is_symbolic() && mode == PadMode::kConstant) {
+    return Pad(x, std::vector<Size>(before.begin(), before.end()),
+               std::vector<Size>(after.begin(), after.end()), value, site);
+  }
   if (auto error = Refused("Pad", {&x}, site)) return *error;
   const size_t rank = x.dims().size();
   if (before.size() != rank || after.size() != rank) {

@@ -181,11 +181,11 @@ Tensor AvgPool(const Tensor& x, const Dims& kernel, const PoolOptions& options, 
   // The sum of the elements that count, divided by their number.
   const Tensor wide = Wide(x, site);
   auto sum = [&](const Tensor& t) { return WindowsBefore(t, p, site).Sum(window, false, site); };
-  Tensor counted = Like(wide, 1).Expand(x.dims(), site);
+  Tensor counted = TrueLike(wide).Cast(wide.dtype(), site);
   if (options.count_padding) {
     const Tensor padded = Around(x, p.before, p.after, site);
     if (!padded.status().ok()) return padded;
-    counted = Hanging(Like(wide, 1).Expand(padded.dims(), site), p, site);
+    counted = Hanging(TrueLike(padded).Cast(wide.dtype(), site), p, site);
   } else {
     counted = Surrounded(counted, p, site);
   }

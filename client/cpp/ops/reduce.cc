@@ -4,6 +4,7 @@
 
 #include "client/cpp/graph/build.h"
 #include "client/cpp/ops/common.h"
+#include "client/cpp/ops/sized.h"
 #include "core/ir/build.h"
 
 namespace uopd::client {
@@ -34,7 +35,7 @@ Tensor Reduced(const Tensor& t, Op op, Dims axes, bool keep, std::string_view wh
   if (!t.status().ok()) return t;
   const auto normal = Normal(axes, t.rank());
   if (!normal) return Wrong(t, what, site, Cat("axes ", Text(axes), " of shape ", Text(t.dims())));
-  if (normal->empty()) return t;
+  if (normal->empty()) return Another(t);
   Tensor out = Made(t, ir::ReduceAxes(Ctx(t), op, Value(t), *normal), what, site);
   if (keep || !out.status().ok()) return out;
   const ir::Shape shape = ShapeOf(t);
@@ -150,13 +151,22 @@ Tensor Tensor::Std(Dims axes, bool keep, int64_t correction, Site site) const {
 
 Tensor Tensor::Argmax(int64_t axis, bool keep, Site site) const {
   if (!status().ok()) return *this;
-  if (auto wrong = Symbolic(*this, "Argmax", site)) return *wrong;
   if (auto only =
           AlongNoAxis(*this, axis, site, [&](const Tensor& t) { return t.Argmax(0, true, site); }))
     return *only;
   const auto a = Axis(axis, rank());
   if (!a || dims()[static_cast<size_t>(*a)] == 0)
     return Wrong(*this, "Argmax", site, Cat("axis ", axis, " of shape ", Text(dims())));
+  if (is_symbolic()) {
+    // No element of a box beyond the tensor comes first.
+    const Tensor least = fn::Least(*this, site);
+    ir::SymbolicDims left = SizesOf(*this);
+    if (keep)
+      left[static_cast<size_t>(*a)] = Ctx(*this).Idx(1);
+    else
+      left.erase(left.begin() + *a);
+    return Cornered(Boxed(*this, site, &least).Argmax(*a, keep, site), left, site);
+  }
   const int64_t n = dims()[static_cast<size_t>(*a)];
   Tensor hit = *this == Max({*a}, true, site);
   if (ir::IsFloat(dtype()))

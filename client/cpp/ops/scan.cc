@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Running sums.
 #include "client/cpp/graph/build.h"
+#include "client/cpp/ops/sized.h"
 #include "core/ir/build.h"
 
 namespace uopd::client {
 
 Tensor Tensor::CumSum(int64_t axis, Site site) const {
   if (!status().ok()) return *this;
-  if (auto wrong = Symbolic(*this, "CumSum", site)) return *wrong;
+  if (is_symbolic()) return Cornered(Boxed(*this, site).CumSum(axis, site), SizesOf(*this), site);
   if (auto only =
           AlongNoAxis(*this, axis, site, [&](const Tensor& t) { return t.CumSum(0, site); }))
     return *only;

@@ -8,10 +8,12 @@
 // The values are then picked by position (pick.h).
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include "client/cpp/graph/build.h"
 #include "client/cpp/ops/common.h"
 #include "client/cpp/ops/pick.h"
+#include "client/cpp/ops/sized.h"
 #include "client/cpp/ops/sort_network.h"
 #include "core/ir/build.h"
 
@@ -106,24 +108,35 @@ ValuesAndPositions FirstOf(const Tensor& x, int64_t k, int64_t axis, bool descen
   return {restored(out.first), restored(out.second)};
 }
 
+// What Sort puts last: NaN, or the largest integer.
+Tensor Greatest(const Tensor& t) {
+  if (ir::IsFloat(t.dtype()))
+    return ScalarLike(t, t.dtype(), std::numeric_limits<double>::quiet_NaN());
+  return Made(t, Ctx(t).Int(t.dtype(), ir::RangeOf(t.dtype()).max), "constant", Site::current());
+}
+
 }  // namespace
 
 std::pair<Tensor, Tensor> Tensor::Sort(int64_t axis, bool descending, Site site) const {
   auto both = [](const Tensor& t) { return std::pair(t, t); };
   if (!status().ok()) return both(*this);
-  if (auto wrong = Symbolic(*this, "Sort", site)) return both(*wrong);
   if (auto only = AlongNoAxis(*this, axis, site,
                               [&](const Tensor& t) { return t.Sort(0, descending, site); }))
     return *only;
   const auto a = Axis(axis, rank());
   if (!a) return both(Wrong(*this, "Sort", site, Cat("axis ", axis, " of shape ", Text(dims()))));
+  if (is_symbolic()) {
+    // What a box has beyond the tensor is sorted to the end, and behind what is equal.
+    const Tensor last = descending ? fn::Least(*this, site) : Greatest(*this);
+    const auto [values, positions] = Boxed(*this, site, &last).Sort(*a, descending, site);
+    return {Cornered(values, SizesOf(*this), site), Cornered(positions, SizesOf(*this), site)};
+  }
   return FirstOf(*this, dims()[static_cast<size_t>(*a)], *a, descending, site);
 }
 
 std::pair<Tensor, Tensor> Tensor::TopK(int64_t k, int64_t axis, bool largest, Site site) const {
   auto both = [](const Tensor& t) { return std::pair(t, t); };
   if (!status().ok()) return both(*this);
-  if (auto wrong = Symbolic(*this, "TopK", site)) return both(*wrong);
   if (k == 1) {
     if (auto only = AlongNoAxis(*this, axis, site,
                                 [&](const Tensor& t) { return t.TopK(1, 0, largest, site); }))
@@ -133,6 +146,10 @@ std::pair<Tensor, Tensor> Tensor::TopK(int64_t k, int64_t axis, bool largest, Si
   if (!a || k < 0 || k > dims()[static_cast<size_t>(*a)]) {
     return both(
         Wrong(*this, "TopK", site, Cat(k, " elements of axis ", axis, " of shape ", Text(dims()))));
+  }
+  if (is_symbolic()) {
+    const auto [values, positions] = Sort(*a, largest, site);
+    return {values.Narrow(*a, 0, k, site), positions.Narrow(*a, 0, k, site)};
   }
   return FirstOf(*this, k, *a, largest, site);
 }

@@ -37,7 +37,7 @@ Tensor Made(const Tensor& t, UOp u, std::string_view what, Site site) {
   if (!state->error.ok())
     state->error = Located(what, site, state->error);
   else if (MakesView(u) && u.src(0) == Value(t))
-    state->view = std::make_shared<View>(t.state(), t.state()->view, u);
+    BeginView(*state, *t.state(), u);
   return Tensor(std::move(state));
 }
 
@@ -62,6 +62,10 @@ const Dims& Tensor::dims() const {
   return state_ == nullptr ? *none : state_->dims;
 }
 
+Dims Tensor::sizes() const {
+  return status().ok() ? SizesNow(state_->graph->ctx(), *state_) : Dims();
+}
+
 Dtype Tensor::dtype() const { return state_ == nullptr ? Dtype::Void : state_->dtype; }
 
 const std::string& Tensor::device() const {
@@ -82,7 +86,7 @@ absl::Status Tensor::Submit() const { return client::Submit({*this}); }
 
 absl::StatusOr<std::string> Tensor::ToBytes() const {
   UOPD_TRY(status());
-  std::string out(static_cast<size_t>(size() * ir::ByteSize(dtype())), '\0');
+  std::string out(static_cast<size_t>(ir::Product(sizes()) * ir::ByteSize(dtype())), '\0');
   UOPD_TRY(ReadInto(out).Wait());
   return out;
 }
@@ -105,14 +109,11 @@ absl::Status Tensor::CheckReadable(Dtype as) const {
 }
 
 namespace {
-// Whether NumPy's broadcasting makes `to` of the first shape.
-bool Broadcasts(const Dims& from, const Dims& to) {
-  if (from.size() > to.size()) return false;
-  const size_t extra = to.size() - from.size();
-  for (size_t i = 0; i < from.size(); ++i) {
-    if (from[i] != to[extra + i] && from[i] != 1) return false;
-  }
-  return true;
+// Whether the shapes differ, and NumPy's broadcasting makes `to` of the first one.
+bool Broadcasts(ir::Shape from, ir::Shape to) {
+  if (ir::SameShape(from, to)) return false;
+  const auto both = ir::BroadcastShapes(from, to);
+  return both && ir::SameShape(*both, to);
 }
 }  // namespace
 
@@ -130,17 +131,17 @@ absl::Status Tensor::TryAssign(Operand value) {
                         ir::Expand(ctx, Value(NumberLike(*this, t.dtype, value)),
                                    ir::ShapeArg(ctx, ShapeOf(*this))),
                         "Assign", value.site());
-  if (v.status().ok() && v.dims() != t.dims && Broadcasts(v.dims(), t.dims))
-    v = v.Expand(t.dims, value.site());
+  if (v.status().ok() && v.state()->graph == t.graph && Broadcasts(ShapeOf(v), ShapeOf(*this)))
+    v = Made(v, ir::Expand(ctx, Value(v), ir::ShapeArg(ctx, ShapeOf(*this))), "Assign",
+             value.site());
   UOPD_TRY(v.status());
   if (v.state()->graph != t.graph || v.dtype() != t.dtype ||
       !ir::SameShape(ShapeOf(v), ShapeOf(*this))) {
     return Located("Assign", value.site(),
                    absl::InvalidArgumentError(Cat("a tensor of ", ir::Name(t.dtype), " ",
-                                                  Text(t.dims), " of one client cannot take ",
-                                                  ir::Name(v.dtype()), " ", Text(v.dims()))));
+                                                  ShapeText(*this), " of one client cannot take ",
+                                                  ir::Name(v.dtype()), " ", ShapeText(v))));
   }
-  if (t.uop == Value(v)) return absl::OkStatus();
   const absl::Status status = t.graph->Assign(t, Value(v));
   return status.ok() ? status : Located("Assign", value.site(), status);
 }
@@ -158,12 +159,7 @@ Tensor Tensor::Snapshot() const {
   return status().ok() ? Tensor(state_->graph->NewAlias(state_, false)) : *this;
 }
 
-bool Tensor::is_view() const {
-  if (!status().ok()) return false;
-  const View* view = state_->view.get();
-  while (view != nullptr && view->of.expired()) view = view->above.get();
-  return view != nullptr;
-}
+bool Tensor::is_view() const { return status().ok() && state_->view.of != nullptr; }
 
 Tensor& Tensor::RequireGrad(bool on) {
   if (!status().ok()) return *this;
@@ -218,7 +214,8 @@ absl::StatusOr<std::vector<Tensor>> LeavesOf(const Tensor& loss) {
   }
   if (!graph.histories().empty()) values = graph.histories().Expand(graph.ctx(), values).roots;
   std::vector<bool> below(graph.ctx().size());
-  for (UOp u : ir::Toposort(graph.ctx(), values[0])) below[u.id()] = true;
+  for (UOp u : ir::Toposort(graph.ctx(), std::span(values).first(1), CarriesGradient))
+    below[u.id()] = true;
   std::vector<Tensor> asked, all;
   std::vector<const TensorState*> wanted, any;
   bool reached = false;
@@ -309,7 +306,7 @@ absl::StatusOr<std::vector<Tensor>> Gradient(const Tensor& loss, std::span<const
   if (!gradients.ok()) return Located("Gradient", site, gradients.status());
   std::vector<Tensor> out;
   for (size_t i = 0; i < targets.size(); ++i) {
-    const UOp gradient = ir::Substitute(ctx, (*gradients)[i], back);
+    const UOp gradient = ReplaceValues(ctx, (*gradients)[i], back);
     // A value of its own, even if it is the target in another shape.
     auto state = graph.NewTensor(gradient, targets[i].state()->device);
     if (!state->error.ok()) return Located("Gradient", site, state->error);

@@ -2,6 +2,7 @@
 // Windows: overlapping views that are built from movement operations alone. So convolution and
 // pooling are reductions over a view, and nothing is copied.
 #include "client/cpp/graph/build.h"
+#include "client/cpp/ops/sized.h"
 
 namespace uopd::client {
 namespace {
@@ -57,7 +58,6 @@ Tensor WindowsOf(const Tensor& t, size_t axis, int64_t kernel, int64_t stride, i
 Tensor Tensor::Windows(const Dims& kernel, const Dims& stride, const Dims& dilation,
                        Site site) const {
   if (!status().ok()) return *this;
-  if (auto wrong = Symbolic(*this, "Windows", site)) return *wrong;
   const size_t axes = kernel.size();
   bool fits = axes <= dims().size() && stride.size() == axes && dilation.size() == axes;
   // A bound on each number keeps the arithmetic far from overflow.
@@ -71,6 +71,18 @@ Tensor Tensor::Windows(const Dims& kernel, const Dims& stride, const Dims& dilat
                      Text(dilation), " over shape ", Text(dims())));
   }
   const size_t first = dims().size() - axes;
+  if (is_symbolic()) {
+    ir::UOpContext& ctx = Ctx(*this);
+    ir::SymbolicDims sizes = SizesOf(*this);
+    for (size_t i = 0; i < axes; ++i) {
+      ir::UOp& n = sizes[first + i];
+      const int64_t span = (kernel[i] - 1) * dilation[i] + 1;
+      n = LargerOf(ctx, QuotientOf(ctx, SumOf(ctx, n, ctx.Idx(stride[i] - span)), stride[i]),
+                   ctx.Idx(0));
+    }
+    for (int64_t k : kernel) sizes.push_back(ctx.Idx(k));
+    return Cornered(Boxed(*this, site).Windows(kernel, stride, dilation, site), sizes, site);
+  }
   Tensor out = *this;
   for (size_t i = 0; i < axes && out.status().ok(); ++i)
     out = WindowsOf(out, first + 2 * i, kernel[i], stride[i], dilation[i], site);

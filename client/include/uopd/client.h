@@ -38,6 +38,11 @@ class Client {
   // until a request uses it.
   Tensor Empty(Dims dims, Dtype dtype = Dtype::F32, Site site = Site::current());
   Tensor Full(Dims dims, Operand value, Dtype dtype = Dtype::F32, Site site = Site::current());
+  // The same with sizes that may be made of variables. The value may be a scalar tensor.
+  Tensor EmptyOf(std::span<const Size> sizes, Dtype dtype = Dtype::F32,
+                 Site site = Site::current());
+  Tensor FullOf(std::span<const Size> sizes, Operand value, Dtype dtype = Dtype::F32,
+                Site site = Site::current());
   Tensor Zeros(Dims dims, Dtype dtype = Dtype::F32, Site site = Site::current()) {
     return Full(std::move(dims), 0, dtype, site);
   }
@@ -46,9 +51,13 @@ class Client {
   }
   Tensor Arange(int64_t begin, int64_t end, int64_t step = 1, Dtype dtype = Dtype::I32,
                 Site site = Site::current());
+  // The same of sizes. The sign of the step must not depend on the values of its variables.
+  Tensor ArangeOf(Size begin, Size end, Size step = 1, Dtype dtype = Dtype::I32,
+                  Site site = Site::current());
   Tensor Eye(int64_t n, Dtype dtype = Dtype::F32, Site site = Site::current());
   // A scalar i64 whose value is not part of the graph. So steps that differ only in this value
-  // share everything that the daemon prepared.
+  // share everything that the daemon prepared. Beside other tensors it is like a C++ integer: it takes their
+  // dtype. Cast makes an ordinary tensor of it.
   Tensor Variable(const std::string& name, int64_t min, int64_t max, int64_t value,
                   Site site = Site::current());
   // A scalar float whose value is not part of the graph, for instance a learning rate.

@@ -75,7 +75,7 @@ struct AttentionOptions {
   double dropout = 0;           // of the softmax, see Tensor::Dropout
 };
 // softmax(q k^T scale + mask) v, for q (..., heads, L, d), k (..., kv, S, d), v (..., kv, S, e). kv
-// divides heads; neighbouring heads share keys and values. S may be symbolic, unless causal. The
+// divides heads; neighbouring heads share keys and values. All but d may be symbolic. The
 // mask may be empty; otherwise it broadcasts to (..., heads, L, S). A bool mask is true where a
 // query sees a key; a float mask is added. A query that sees no key (false, or -inf, everywhere) has the
 // result 0, and all gradients through it are 0.

@@ -24,7 +24,7 @@ class Driver {
 
 class Future {
  public:
-  Future() : Future(absl::OkStatus()) {}
+  Future();  // it is done, and OK
   // A future that is done.
   explicit Future(absl::Status status);
 

@@ -14,13 +14,15 @@
 // numbers go on. All other tensors that the function uses are used with the contents that they have
 // then, and tensors that it assigns are assigned.
 //
-// What a replay returns: the tensors that the second call returned, with new contents. Whoever needs
-// the old contents copies them before. An input may be such a tensor; it is copied first.
+// What a replay returns: the tensors that the second call returned, with new contents. A replay
+// assigns to these, to the state that the function assigns, and to the inputs that it assigns; all
+// other tensors keep their values, whatever they were computed from or share memory with. An input
+// may be a tensor that a replay returned.
 //
 // Used by the thread of the Client. Errors are FAILED_PRECONDITION if the function cannot be
-// recorded or replayed: it reads a tensor while it is recorded; it computes nothing; it assigns a
-// tensor that it does not submit, or that gets new memory because another tensor needs the old
-// contents; a tensor that it uses has other memory than when it was recorded.
+// recorded or replayed: it reads a tensor while it is recorded; it computes nothing; it assigns to a tensor
+// that was made outside and not realised, or it computes with one, and what that one is computed from has been
+// assigned since; a tensor that it uses was assigned by another function that is being recorded.
 // They are INVALID_ARGUMENT for wrong inputs.
 #pragma once
 #include <bit>

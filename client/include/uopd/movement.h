@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Functions that rearrange, repeat or surround elements. Axes, errors and promotion are as in tensor.h. Tensors
-// with symbolic dimensions are refused. All have gradients.
+// with symbolic dimensions are refused where that is not said. All have gradients.
 #pragma once
 #include <optional>
 #include <span>
@@ -26,6 +26,14 @@ enum class PadMode { kConstant, kReflect, kReplicate, kCircular };
 // mirror and edge are those of the whole axis.
 Tensor Pad(const Tensor& x, const Dims& before, const Dims& after,
            PadMode mode = PadMode::kConstant, double value = 0, Site site = Site::current());
+
+// The same with sizes that may be made of variables.
+Tensor Pad(const Tensor& x, std::span<const Size> before, std::span<const Size> after,
+           double value = 0, Site site = Site::current());
+// Elements begin to end of one axis, whose ends may be made of variables, as Python's slices: what is negative counts from
+// the end, and what is beyond is cut off. An end that fits now has to fit in replays, too.
+Tensor Slice(const Tensor& x, int64_t axis, std::optional<Size> begin, std::optional<Size> end,
+             Site site = Site::current());
 
 // Each element `times` times, next to each other. Without an axis the tensor is flattened first.
 Tensor RepeatInterleave(const Tensor& x, int64_t times, std::optional<int64_t> axis = {},

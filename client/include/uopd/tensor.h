@@ -15,10 +15,9 @@
 // integer tensors become f32; with an integer, bool tensors become i32. Negative axes count from
 // the end.
 //
-// A dimension may be symbolic: an expression over variables (Client::Variable), made by Narrow.
-// Such tensors are accepted by elementwise operations, reductions, Softmax, MatMul, Pad, Concat,
-// and movement operations that do not divide the symbolic dimension. All other operations refuse
-// them. Only tensors of fixed shape can be realised.
+// A dimension may be symbolic: an expression over variables (Client::Variable). Its largest value counts
+// in dims(), and the value that it has now in sizes(), in reads and in checks of bounds. docs/client.md,
+// "Symbolic sizes", says which operations refuse such tensors.
 #pragma once
 #include <cstring>
 #include <memory>
@@ -82,8 +81,8 @@ class Operand {
 };
 
 // A length or position along an axis: a number, or a scalar integer tensor that is computed from
-// numbers and variables (Client::Variable) by +, - and *. The values of variables are no part of
-// the graph.
+// numbers and variables (Client::Variable) by +, -, *, FloorDiv, % and Maximum. The values of variables are
+// no part of the graph.
 class Size {
  public:
   // NOLINTBEGIN(google-explicit-constructor)
@@ -141,6 +140,9 @@ class Tensor {
   absl::Status status() const;
   const Dims& dims() const;  // the largest values of symbolic dimensions
   bool is_symbolic() const;  // some dimension is symbolic
+  Dims sizes() const;        // the dimensions with the values that variables have now
+  // The size of an axis as a scalar, which can be given as a Size.
+  Tensor Length(int64_t axis, Site site = Site::current()) const;
   int64_t rank() const { return static_cast<int64_t>(dims().size()); }
   int64_t size() const { return ir::Product(dims()); }
   Dtype dtype() const;
@@ -161,7 +163,7 @@ class Tensor {
   // it. Does not wait. Does nothing to other tensors. Once the future has ended, the next call frees the client's copy.
   Future Upload() const;
   // Reading. Submits the tensor first if necessary, and waits.
-  absl::StatusOr<std::string> ToBytes() const;  // little-endian, row-major
+  absl::StatusOr<std::string> ToBytes() const;  // little-endian, row-major, of sizes()
   // INVALID_ARGUMENT if T is not the type of the dtype. Bool tensors are read as uint8_t.
   template <class T>
   absl::StatusOr<std::vector<T>> ToHost() const {
@@ -319,8 +321,8 @@ class Tensor {
   Tensor Repeat(Dims times, Site site = Site::current()) const;
   // For the last two axes: the elements at or below (Tril) or at or above (Triu) the diagonal, and
   // 0 elsewhere.
-  Tensor Tril(int64_t diagonal = 0, Site site = Site::current()) const;
-  Tensor Triu(int64_t diagonal = 0, Site site = Site::current()) const;
+  Tensor Tril(Size diagonal = 0, Site site = Site::current()) const;
+  Tensor Triu(Size diagonal = 0, Site site = Site::current()) const;
   // Windows over the last axes, one axis for each entry of `kernel`. The result has the shape [...,
   // out..., kernel...]. out is 0 along an axis that is too short for one window.
   Tensor Windows(const Dims& kernel, const Dims& stride, const Dims& dilation,

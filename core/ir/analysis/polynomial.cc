@@ -279,6 +279,19 @@ bool SameProduct(UOpContext& ctx, Shape a, Shape b) {
   return Question(ctx).Expanded(difference).terms.empty();
 }
 
+std::optional<std::vector<SizeTerm>> TermsOf(UOpContext& ctx, UOp dim) {
+  constexpr OpSet kTaken = {Op::ADD, Op::SUB, Op::MUL, Op::NEG, Op::CONST};
+  std::vector<SizeTerm> out;
+  for (const Monomial& m : Question(ctx).Expanded(Atom(dim)).terms) {
+    if (m.factor != static_cast<int64_t>(m.factor)) return std::nullopt;
+    for (UOp u : m.atoms) {
+      if (u.Is(kTaken)) return std::nullopt;  // it was too large to be expanded
+    }
+    out.push_back({{m.atoms.begin(), m.atoms.end()}, static_cast<int64_t>(m.factor)});
+  }
+  return out;
+}
+
 UOp MaybeDivided(UOpContext& ctx, UOp dim, int64_t n) {
   UOp sum;
   for (const Monomial& m : Question(ctx).Expanded(Atom(dim)).terms) {

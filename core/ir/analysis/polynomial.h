@@ -10,6 +10,8 @@
 // the limit is treated as an atom with its interval.
 #pragma once
 #include <initializer_list>
+#include <optional>
+#include <vector>
 
 #include "core/ir/context.h"
 
@@ -30,6 +32,15 @@ Bounds DimensionBounds(UOpContext& ctx, UOp dim);
 
 // True if both products are the same polynomial. REQUIRES: values of dtype index.
 bool SameProduct(UOpContext& ctx, Shape a, Shape b);
+
+// factor * the product of atoms.
+struct SizeTerm {
+  std::vector<UOp> atoms;
+  int64_t factor;
+};
+// The polynomial, each term once, in an order that depends on the nodes' ids. Nullopt if the expression has too many
+// terms or too large numbers. REQUIRES: dtype index.
+std::optional<std::vector<SizeTerm>> TermsOf(UOpContext& ctx, UOp dim);
 
 // dim / n if every term of the polynomial is a multiple of n, as in 4 * v + 8 for n = 4; else null.
 // REQUIRES: dtype index, n > 0.

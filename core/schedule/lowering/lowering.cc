@@ -307,6 +307,38 @@ std::vector<Kernel> Lowering::Run(Fusion& fusion) {
   return out;
 }
 
+// The kernel with its ranges numbered and its placeholders as PARAMs. Null if it reads a placeholder that has none.
+UOp Lowering::Numbered(UOp sink, std::span<const uint32_t> param) {
+  ir::Substitution map;
+  int64_t next_range = 0;
+  auto renumber = [&](UOp range) {
+    if (map.contains(range.id())) return;
+    map[range.id()] = ir::Range(ctx_, range.src(0), next_range++, range.axis_type());
+  };
+  const auto order = ir::Toposort(ctx_, sink);
+  for (UOp u : order) {
+    if (!u.Is(Op::END)) continue;
+    for (size_t i = 1; i < u.n_src(); ++i) renumber(u.src(i));
+  }
+  // A reduction adds up in the order of its axes, however its kernel came about. So its ranges are numbered together.
+  absl::flat_hash_map<uint32_t, UOp> reduction;  // by id of a RANGE: the first one over it
+  for (UOp u : order) {
+    if (!u.Is(Op::REDUCE)) continue;
+    for (UOp range : u.closed()) reduction.try_emplace(range.id(), u);
+  }
+  for (UOp u : order) {
+    if (const auto found = reduction.find(u.id()); found != reduction.end()) {
+      for (UOp range : found->second.closed()) renumber(range);
+    }
+    if (u.Is(Op::RANGE)) renumber(u);
+    if (!u.Is(Op::BUFFER)) continue;
+    const uint32_t number = param[static_cast<size_t>(u.slot())];
+    if (number == UINT32_MAX) return UOp();
+    map[u.id()] = ir::Param(ctx_, number, u.dtype(), u.src(0));
+  }
+  return ir::Substitute(ctx_, sink, map);
+}
+
 absl::StatusOr<const FinishedKernel*> Lowering::Finish(const Kernel& kernel) {
   // The PARAM of each placeholder that is still used. Placeholders of one buffer share a PARAM.
   std::vector<uint32_t> param;
@@ -333,39 +365,24 @@ absl::StatusOr<const FinishedKernel*> Lowering::Finish(const Kernel& kernel) {
   const auto [it, fresh] = finished_.try_emplace({kernel.raw.id(), param});
   if (!fresh) return &it->second;
 
-  const UOp split = SplitRanges(ctx_, simplify_, analyses_.at(kernel.raw.id()).sink);
-  const UOp sink = MergeRanges(ctx_, simplify_, split);
+  const UOp simple = analyses_.at(kernel.raw.id()).sink;
+  const UOp merged = MergeRanges(ctx_, simplify_, SplitRanges(ctx_, simplify_, simple));
   UOPD_TRY(ctx_.CheckInterrupt());
-  ir::Substitution map;
-  int64_t next_range = 0;
-  auto renumber = [&](UOp range) {
-    if (map.contains(range.id())) return;
-    map[range.id()] = ir::Range(ctx_, range.src(0), next_range++, range.axis_type());
-  };
-  const auto order = ir::Toposort(ctx_, sink);
-  for (UOp u : order) {
-    if (!u.Is(Op::END)) continue;
-    for (size_t i = 1; i < u.n_src(); ++i) renumber(u.src(i));
-  }
-  // A reduction adds up in the order of its axes, however its kernel came about. So its ranges are numbered together.
-  absl::flat_hash_map<uint32_t, UOp> reduction;  // by id of a RANGE: the first one over it
-  for (UOp u : order) {
-    if (!u.Is(Op::REDUCE)) continue;
-    for (UOp range : u.closed()) reduction.try_emplace(range.id(), u);
-  }
-  for (UOp u : order) {
-    if (const auto found = reduction.find(u.id()); found != reduction.end()) {
-      for (UOp range : found->second.closed()) renumber(range);
-    }
-    if (u.Is(Op::RANGE)) renumber(u);
-    if (u.Is(Op::BUFFER))
-      map[u.id()] = ir::Param(ctx_, param[static_cast<size_t>(u.slot())], u.dtype(), u.src(0));
-  }
-  const UOp made = ir::Substitute(ctx_, sink, map);
-  if (absl::Status s = ir::Verify(ctx_, made, ir::Level::kKernel); !s.ok()) {
-    finished_.erase(it);
+  // An index that is simpler can be one whose bounds are no longer seen to fit: (3*i + j) / 4 becomes i + (j - i) / 4, in which i and j
+  // seem to be independent.
+  UOp made;
+  absl::Status verified;
+  for (const UOp sink : {merged, simple, kernel.raw}) {
+    made = Numbered(sink, param);
+    if (!made) continue;
+    const absl::Status status = ir::Verify(ctx_, made, ir::Level::kKernel);
     UOPD_TRY(ctx_.CheckInterrupt());
-    return UOPD_BUG(Cat("scheduling made a kernel that does not verify: ", StatusText(s)));
+    if (status.ok() || verified.ok()) verified = status;
+    if (status.ok()) break;
+  }
+  if (!verified.ok()) {
+    finished_.erase(it);
+    return UOPD_BUG(Cat("scheduling made a kernel that does not verify: ", StatusText(verified)));
   }
   out.graph = ir::Encode(ctx_, made);
   it->second = std::move(out);

@@ -11,6 +11,7 @@
 // same have the same raw graph. Everything derived from a raw graph is memoised.
 #pragma once
 #include <map>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -73,6 +74,7 @@ class Lowering {
     std::vector<std::pair<uint32_t, ir::UOp>> stores;
   };
   const Analysis& Analyse(ir::UOp raw);
+  ir::UOp Numbered(ir::UOp sink, std::span<const uint32_t> param);
   void FindReads(Kernel& kernel);
 
   ir::UOpContext& ctx_;

@@ -10,6 +10,12 @@ namespace {
 namespace fn = client::fn;
 Dtype D(int dtype) { return static_cast<Dtype>(dtype); }
 
+std::vector<client::Size> Sizes(const std::vector<Arg>& all) {
+  std::vector<client::Size> out;
+  for (const Arg& a : all) out.push_back(SizeOf(a));
+  return out;
+}
+
 // In Python every float tensor may get a gradient, so two constants must not be one node.
 Tensor Leaf(const Tensor& t, Site site) { return ir::IsFloat(t.dtype()) ? t.Apart(site) : t; }
 
@@ -23,6 +29,16 @@ void BindCreation(Ops op) {
   });
   op("arange", [](Site s, C c, int64_t a, int64_t b, int64_t step, int t) {
     return Leaf(c.get().Arange(a, b, step, D(t), s), s);
+  });
+  // Sizes are numbers or scalar tensors of variables.
+  op("empty_to", [](Site s, C c, const std::vector<Arg>& d, int t) {
+    return c.get().EmptyOf(Sizes(d), D(t), s);
+  });
+  op("full_to", [](Site s, C c, const std::vector<Arg>& d, const Arg& v, int t) {
+    return Leaf(c.get().FullOf(Sizes(d), v.At(s), D(t), s), s);
+  });
+  op("arange_of", [](Site s, C c, const Arg& a, const Arg& b, const Arg& step, int t) {
+    return Leaf(c.get().ArangeOf(SizeOf(a), SizeOf(b), SizeOf(step), D(t), s), s);
   });
   op("eye", [](Site s, C c, int64_t n, int t) { return Leaf(c.get().Eye(n, D(t), s), s); });
   op("linspace", [](Site s, C c, double a, double b, int64_t n, int t) {

@@ -65,6 +65,8 @@ void BindIndexing(Ops op) {
     Check(Locked([&] { return internal::StatusOf(t); }));
     return Handle(std::move(t));
   });
+  op("index_select",
+     [](Site s, H x, int64_t axis, H i) { return x.tensor().IndexSelect(axis, i.tensor(), s); });
   op("take", [](Site s, H x, H i) { return fn::Take(x.tensor(), i.tensor(), s); });
   op("gather",
      [](Site s, H x, int64_t axis, H i) { return x.tensor().Gather(axis, i.tensor(), s); });

@@ -41,6 +41,20 @@ void BindMovement(Ops op) {
   op("pad", [](Site s, H x, Dims before, Dims after, int mode, double value) {
     return fn::Pad(x.tensor(), before, after, static_cast<fn::PadMode>(mode), value, s);
   });
+  op("pad_to",
+     [](Site s, H x, const std::vector<Arg>& before, const std::vector<Arg>& after, double value) {
+       const auto low = SizesOf(before), high = SizesOf(after);
+       return fn::Pad(x.tensor(), low, high, value, s);
+     });
+  op("slice",
+     [](Site s, H x, int64_t axis, const std::vector<Arg>& begin, const std::vector<Arg>& end) {
+       const auto of = [](const std::vector<Arg>& a) {
+         return a.empty() ? std::nullopt : std::optional(SizeOf(a[0]));
+       };
+       return fn::Slice(x.tensor(), axis, of(begin), of(end), s);
+     });
+  op("select",
+     [](Site s, H x, int64_t axis, int64_t at) { return x.tensor().Select(axis, at, s); });
   op("squeeze", [](Site s, H x, int64_t axis) { return x.tensor().Squeeze(axis, s); });
   op("unsqueeze", [](Site s, H x, int64_t axis) { return x.tensor().Unsqueeze(axis, s); });
   op("flatten",
@@ -53,8 +67,8 @@ void BindMovement(Ops op) {
   op("repeat_interleave", [](Site s, H x, int64_t n, std::optional<int64_t> axis) {
     return fn::RepeatInterleave(x.tensor(), n, axis, s);
   });
-  op("tril", [](Site s, H x, int64_t d) { return x.tensor().Tril(d, s); });
-  op("triu", [](Site s, H x, int64_t d) { return x.tensor().Triu(d, s); });
+  op("tril", [](Site s, H x, const Arg& d) { return x.tensor().Tril(SizeOf(d), s); });
+  op("triu", [](Site s, H x, const Arg& d) { return x.tensor().Triu(SizeOf(d), s); });
   op("roll",
      [](Site s, H x, Dims shifts, Dims axes) { return fn::Roll(x.tensor(), shifts, axes, s); });
   op("diagonal", [](Site s, H x, int64_t offset, int64_t a, int64_t b) {

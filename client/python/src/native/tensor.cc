@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The handle of a tensor: properties, contents in and out, realising, gradients.
+#include "client/cpp/graph/build.h"
 #include "native/client.h"
 
 namespace uopd::python {
@@ -54,15 +55,63 @@ std::vector<Handle> Gradient(const Handle& loss, const std::vector<const Handle*
   return internal::ToPython(*std::move(result));
 }
 
+// What makes a size of Python out of a tree: a number, ("var", name, min, max, value), or (operation, a, b).
+nb::object& SizeMaker() {
+  static auto* const maker = new nb::object;
+  return *maker;
+}
+
+nb::object TreeOf(ir::UOp u) {
+  using ir::Op;
+  if (u.Is(Op::CONST)) return nb::int_(u.const_int());
+  if (u.Is(Op::BIND) || u.Is(Op::DEFINE_VAR)) {
+    const ir::UOp v = u.Is(Op::BIND) ? u.src(0) : u;
+    nb::object value = nb::none();
+    if (u.n_src() == 2) value = nb::int_(u.src(1).const_int());
+    return nb::make_tuple("var", std::string(v.text()), v.ints()[0], v.ints()[1], value);
+  }
+  const char* const name = u.Is(Op::ADD)        ? "+"
+                           : u.Is(Op::SUB)      ? "-"
+                           : u.Is(Op::MUL)      ? "*"
+                           : u.Is(Op::FLOORDIV) ? "//"
+                           : u.Is(Op::FLOORMOD) ? "%"
+                                                : "max";
+  return nb::make_tuple(name, TreeOf(u.src(0)), TreeOf(u.src(1)));
+}
+
+nb::tuple ShapeOf(const Handle& x) {
+  const Dims& dims = x.tensor().dims();
+  nb::list out;
+  if (!x.tensor().is_symbolic()) {
+    for (int64_t d : dims) out.append(d);
+    return nb::tuple(out);
+  }
+  for (const nb::object& tree : Locked([&] {
+         std::vector<nb::object> trees;
+         for (ir::UOp d : client::ShapeOf(x.tensor())) trees.push_back(TreeOf(d));
+         return trees;
+       }))
+    out.append(SizeMaker()(tree));
+  return nb::tuple(out);
+}
+
 }  // namespace
 
 void BindTensor(nb::module_& m) {
+  m.def("set_size_maker", [](nb::object maker) { SizeMaker() = std::move(maker); });
   nb::class_<Handle>(m, "Handle")
-      .def_prop_ro("shape",
+      .def_prop_ro("shape", [](const Handle& x) { return ShapeOf(x); })
+      // The sizes with the values that variables have now.
+      .def_prop_ro("sizes",
                    [](const Handle& x) {
-                     const Dims& dims = x.tensor().dims();
                      nb::list out;
-                     for (int64_t d : dims) out.append(d);
+                     for (int64_t d : Locked([&] { return x.tensor().sizes(); })) out.append(d);
+                     return nb::tuple(out);
+                   })
+      .def_prop_ro("max_shape",
+                   [](const Handle& x) {
+                     nb::list out;
+                     for (int64_t d : x.tensor().dims()) out.append(d);
                      return nb::tuple(out);
                    })
       .def_prop_ro("dtype", [](const Handle& x) { return static_cast<int>(x.tensor().dtype()); })

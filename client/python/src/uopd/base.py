@@ -9,6 +9,7 @@ from . import _core
 from .convert import handle_of, is_numpy
 from .dtype import BY_CORE, DType
 from .errors import WrongArgument
+from .variable import is_size
 
 if TYPE_CHECKING:
   from .tensor import Tensor
@@ -71,6 +72,16 @@ def all_of(first: Base, rest: tuple[Any, ...]) -> list[_core.Handle]:
   return [handle(first), *(handle(x) for x in rest)]
 
 
+def reshaped(h: _core.Handle, shape: Any) -> _core.Handle:
+  """A handle with another shape, whose sizes may be made of variables."""
+  return _core.reshape_to(h, [arg(d) for d in shape]) if any(map(is_size, shape)) else _core.reshape(h, list(shape))
+
+
+def expanded(h: _core.Handle, shape: Any) -> _core.Handle:
+  """The same for expand."""
+  return _core.expand_to(h, [arg(d) for d in shape]) if any(map(is_size, shape)) else _core.expand(h, list(shape))
+
+
 class Base:
   """The handle, and the properties that need nothing else."""
   __slots__ = ("_h", "_gradient", "__weakref__")
@@ -78,13 +89,13 @@ class Base:
   _gradient: weakref.ref[Tensor]
 
   @property
-  def shape(self) -> tuple[int, ...]:
-    """The sizes of the axes. Of a symbolic axis the largest size."""
+  def shape(self) -> tuple[Any, ...]:
+    """The sizes of the axes: numbers, and sizes made of variables."""
     return self._h.shape
   @property
   def ndim(self) -> int:
     """The number of axes."""
-    return len(self._h.shape)
+    return len(self._h.max_shape)
   @property
   def dtype(self) -> DType:
     """The element type."""

@@ -12,6 +12,7 @@ from .base import Base, tensor_class, wrap
 from .convert import to_numpy
 from .dtype import dtypes, to_dtype
 from .errors import WrongArgument
+from .variable import is_size, now
 
 if TYPE_CHECKING:
   from .tensor import Tensor
@@ -29,18 +30,21 @@ class Contents(Base):
   @property
   def max_shape(self) -> tuple[int, ...]:
     """The shape; of a symbolic axis the largest size."""
-    return self.shape
-  def numel(self) -> int:
-    """The number of elements."""
+    return tuple(s if isinstance(s, int) else m for s, m in zip(self.shape, self._h.max_shape)) if _is_symbolic(self) else self.shape
+  def numel(self) -> Any:
+    """The number of elements: a number, or a size made of variables."""
     return math.prod(self.shape)
+  def _count(self) -> int:
+    """The number of elements now."""
+    return math.prod(now(d) for d in self.shape)
   def max_numel(self) -> int:
     """The number of elements of max_shape."""
-    return math.prod(self.shape)
+    return math.prod(self.max_shape)
   def element_size(self) -> int:
     """The bytes of one element."""
     return self.dtype.itemsize
-  def nbytes(self) -> int:
-    """The bytes of all elements."""
+  def nbytes(self) -> Any:
+    """The bytes of all elements: a number, or a size made of variables."""
     return self.numel() * self.dtype.itemsize
   def size(self, dim: int | None = None) -> Any:
     """The shape, or the size of one axis."""
@@ -51,7 +55,7 @@ class Contents(Base):
 
   def _bytes(self) -> bytearray:
     """The contents as bytes, row-major and little-endian."""
-    out = bytearray(self.nbytes())
+    out = bytearray(self._count() * self.dtype.itemsize)
     if out: _core.read_into(self._h, out)
     return out
   def numpy(self) -> Any:
@@ -65,7 +69,7 @@ class Contents(Base):
     return self.numpy().tolist()
   def item(self) -> Any:
     """The only element, as a Python number."""
-    if self.numel() != 1: raise WrongArgument(f"item() of a tensor with {self.numel()} elements")
+    if self._count() != 1: raise WrongArgument(f"item() of a tensor with {self._count()} elements")
     return self.numpy().item()
   def __bool__(self) -> bool: raise TypeError("a tensor has no truth value: use item()")
   def __float__(self) -> float: return float(self.item())
@@ -100,9 +104,12 @@ class Contents(Base):
 MOST_SHOWN = 32  # elements
 
 
+def _is_symbolic(t: Contents) -> bool: return any(map(is_size, t.shape))
+
+
 def _shown(t: Contents) -> str:
   """The elements, if there are few and this process has them already."""
-  if not 0 < t.numel() <= MOST_SHOWN or not t._h.at_hand: return ""
+  if not 0 < t._count() <= MOST_SHOWN or not t._h.at_hand: return ""
   import numpy as np
   return " " + " ".join(np.array2string(t.numpy(), separator=", ", max_line_width=10**6).split())
 

@@ -39,7 +39,7 @@ def handle_of(data: Any, dtype: DType | None) -> _core.Handle:
     kind = dtype or (dtypes.default_int if dtypes.default_int.min <= data <= dtypes.default_int.max else dtypes.int64)
     if abs(data) < 2**53: return _core.full(client(), [], data, kind.core)
   elif isinstance(data, float): return _core.full(client(), [], data, (dtype or dtypes.default_float).core)
-  if hasattr(data, "handle"): return data.handle() if dtype is None else _core.cast(data.handle(), dtype.core)  # a Size
+  if hasattr(data, "handle"): return _core.cast(data.handle(), (dtype or data.dtype).core)  # a Size
   if isinstance(data, (bytes, bytearray, memoryview)):
     view = memoryview(data)
     if view.format in ("B", "b", "c"):
@@ -82,7 +82,7 @@ def to_numpy(handle: _core.Handle) -> numpy.ndarray:
   dtype = BY_CORE[handle.dtype]
   if dtype.numpy_name is None:
     handle, dtype = _core.cast(handle, dtypes.float32.core), dtypes.float32
-  out = np.empty(handle.shape, dtype.numpy_name)
+  out = np.empty(handle.sizes, dtype.numpy_name)
   if out.size: _core.read_into(handle, out.reshape(-1).view(np.uint8))
   else: _core.submit([handle])
   return out

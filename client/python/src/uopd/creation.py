@@ -6,10 +6,11 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from . import _core, runtime
-from .base import Base, sizes, tensor_class, wrap
+from .base import Base, arg, sizes, tensor_class, wrap
 from .dtype import DType, DTypeLike, dtypes, to_dtype
 from .errors import WrongArgument, WrongNumber
 from .runtime import client
+from .variable import Size, is_size
 
 if TYPE_CHECKING:
   from .tensor import Tensor
@@ -31,11 +32,19 @@ def _is_large(x: Any, kind: DType) -> bool:
   return kind is dtypes.uint64 and isinstance(x, int) and 2**63 <= x < 2**64
 
 
-def _shape(shape: tuple[Any, ...]) -> list[int]:
+def _shape(shape: tuple[Any, ...]) -> list[Any]:
   out = sizes(shape[0], shape[1:]) if shape else []
   for n in out:
     if isinstance(n, float): raise WrongArgument(f"a shape is made of integers, not of {n}")
   return out
+
+
+def _largest(shape: tuple[Any, ...]) -> list[int]: return [d.vmax if isinstance(d, Size) else d for d in _shape(shape)]
+
+
+def _cornered(t: Tensor, shape: tuple[Any, ...]) -> Tensor:
+  """The part of t, which has the largest sizes, that has these."""
+  return t.shrink([(0, d) if is_size(d) else None for d in _shape(shape)]) if any(map(is_size, _shape(shape))) else t
 
 
 def placed(t: Tensor, device: Any = None, requires_grad: bool | None = None) -> Tensor:
@@ -65,6 +74,7 @@ class Creation(Base):
     if runtime.is_disk(device):
       from .disk import new_file
       return new_file(device, tuple(_shape(shape)), to_dtype(dtype or dtypes.default_float))
+    if any(map(is_size, _shape(shape))): return _made(_core.empty_to(client(), [arg(d) for d in _shape(shape)], _code(dtype)), device, requires_grad)
     return _made(_core.empty(client(), _shape(shape), _code(dtype)), device, requires_grad)
   @staticmethod
   def full(shape: Any, fill_value: Any, dtype: DTypeLike | None = None, device: Any = None, buffer: bool = True,
@@ -74,8 +84,12 @@ class Creation(Base):
     >>> Tensor.full((2, 2), 7).tolist()
     [[7, 7], [7, 7]]
     """
-    kind = to_dtype(dtype) if dtype is not None else dtypes.from_py(fill_value)
     shape = sizes(shape, ())
+    if is_size(fill_value) or any(map(is_size, shape)):
+      kind = to_dtype(dtype) if dtype is not None else fill_value.dtype if is_size(fill_value) else dtypes.from_py(fill_value)
+      return _made(_core.full_to(client(), [arg(d) for d in shape], arg(fill_value) if is_size(fill_value) else _number(fill_value, kind), kind.core),
+                   device, requires_grad)
+    kind = to_dtype(dtype) if dtype is not None else dtypes.from_py(fill_value)
     if dtype is None and isinstance(fill_value, int) and not kind.min <= fill_value <= kind.max: kind = dtypes.int64
     if _is_large(fill_value, kind): h = _core.bitcast(_core.full(client(), shape, fill_value - 2**64, dtypes.int64.core), kind.core)
     else: h = _core.full(client(), shape, _number(fill_value, kind), kind.core)
@@ -98,6 +112,10 @@ class Creation(Base):
     [2, 4, 6]
     """
     if stop is None: start, stop = 0, start
+    if any(is_size(v) for v in (start, stop, step)):
+      ends = [b for v in (start, stop, step) for b in ((v.vmin, v.vmax) if is_size(v) else (v, v))]
+      kind = dtypes.default_int if all(dtypes.default_int.min <= b <= dtypes.default_int.max for b in ends) else dtypes.int64
+      return _made(_core.arange_of(client(), arg(start), arg(stop), arg(step), _code(dtype, kind)), device, requires_grad)
     if all(isinstance(v, int) for v in (start, stop, step)):
       numbers = range(start, stop, step) if step else ()
       ends = (numbers[0], numbers[-1]) if numbers else ()
@@ -141,6 +159,7 @@ class Creation(Base):
     """One number everywhere, in the shape and, if none is given, the dtype of self."""
     kind = to_dtype(dtype) if dtype is not None else self.dtype
     self._alone(device)
+    if is_size(fill_value): return _made(_core.full_like(self._h, arg(fill_value), kind.core), device, requires_grad)
     if _is_large(fill_value, kind): h = _core.bitcast(_core.full_like(self._h, fill_value - 2**64, dtypes.int64.core), kind.core)
     else: h = _core.full_like(self._h, _number(fill_value, kind), kind.core)
     return _made(h, device, requires_grad) if device is not None or requires_grad is not None else wrap(h)
@@ -170,13 +189,13 @@ class Creation(Base):
   def rand(*shape: Any, device: Any = None, dtype: DTypeLike | None = None, contiguous: bool = True,
            requires_grad: bool | None = None) -> Tensor:
     """Random floats in [0, 1)."""
-    return _made(_core.rand(client(), _shape(shape), _code(dtype)), device, requires_grad)
+    return _cornered(_made(_core.rand(client(), _largest(shape), _code(dtype)), device, requires_grad), shape)
   @staticmethod
   def randn(*shape: Any, dtype: DTypeLike | None = None, device: Any = None, requires_grad: bool | None = None) -> Tensor:
     """Random floats of the normal distribution with mean 0 and standard deviation 1; for another dtype these, converted."""
     kind = to_dtype(dtype) if dtype is not None else dtypes.default_float
-    if not dtypes.is_float(kind): return _made(_core.cast(_core.randn(client(), _shape(shape), dtypes.float32.core), kind.core), device, requires_grad)
-    return _made(_core.randn(client(), _shape(shape), kind.core), device, requires_grad)
+    if not dtypes.is_float(kind): return _cornered(_made(_core.cast(_core.randn(client(), _largest(shape), dtypes.float32.core), kind.core), device, requires_grad), shape)
+    return _cornered(_made(_core.randn(client(), _largest(shape), kind.core), device, requires_grad), shape)
   @staticmethod
   def uniform(*shape: Any, low: float = 0.0, high: float = 1.0, dtype: DTypeLike | None = None, device: Any = None,
               requires_grad: bool | None = None) -> Tensor:

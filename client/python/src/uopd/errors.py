@@ -31,6 +31,9 @@ class PermissionDenied(Error, PermissionError): code = "PERMISSION_DENIED"
 class Unimplemented(Error, NotImplementedError): code = "UNIMPLEMENTED"
 class NotFound(Error, LookupError): code = "NOT_FOUND"
 class FailedPrecondition(Error): code = "FAILED_PRECONDITION"
+class JitError(FailedPrecondition, InvalidArgument):
+  """What TinyJit refuses: a function that a replay would compute wrongly, or arguments that do not fit the recorded ones."""
+class WrongJitType(JitError, TypeError): pass
 class Cancelled(Error): code = "CANCELLED"
 class Aborted(Error): code = "ABORTED"
 class Internal(Error): code = "INTERNAL"
@@ -42,3 +45,4 @@ _CODES = {1: Cancelled, 2: Error, 3: InvalidArgument, 4: DeadlineExceeded, 5: No
           8: ResourceExhausted, 9: FailedPrecondition, 10: Aborted, 11: OutOfRange, 12: Unimplemented, 13: Internal,
           14: Unavailable, 15: DataLoss, 16: Unauthenticated}
 for _code, _class in _CODES.items(): _core.set_error_class(_code, _class)
+_core.set_jit_error_class(JitError)

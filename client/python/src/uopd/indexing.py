@@ -6,11 +6,10 @@ import operator
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from .base import Base, arg, handle, wrap
+from .base import Base, arg, expanded, handle, wrap
 from .convert import handle_of, is_numpy
 from .dtype import BY_CORE, dtypes
 from .errors import InvalidArgument, InvalidIndex, WrongArgument
-from .movement import length_of, narrowed
 from .variable import Size
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ class Indexing(Base):
     [3, 4, -1]
     """
     mask = handle(mask)
-    if size is None: size = int(wrap(_core.expand(mask, list(self.shape))).sum().item())
+    if size is None: size = int(wrap(expanded(mask, self.shape)).sum().item())
     return wrap(_core.masked_select(self._h, mask, size, float(fill_value)))
   def nonzero(self, size: int | None = None, fill_value: int = 0) -> Tensor:
     """The positions of elements other than 0, one row for each. Without a size they are counted first, which waits."""
@@ -86,7 +85,7 @@ class Indexing(Base):
     [9, 1]
     """
     items = self._items(indices)
-    if _is_symbolic(items): return wrap(_symbolic(self._h, items))
+    if _is_symbolic(items) or self._h.is_symbolic: return wrap(_symbolic(self._h, items))
     try: return wrap(_core.index(self._h, tuple(_item(i) for i in items)))
     except InvalidArgument as e: raise InvalidIndex(*e.args) from None
   def __setitem__(self, indices: Any, value: Any) -> None:
@@ -103,7 +102,7 @@ class Indexing(Base):
       _core.assign(self._h, _masked(self._h, mask, handle(value)))
       return
     items = self._items(indices)
-    if _is_symbolic(items): return _assign_symbolic(self._h, items, value)
+    if _is_symbolic(items) or self._h.is_symbolic: return _assign_symbolic(self._h, items, value)
     try: _core.assign_index(self._h, tuple(_item(i) for i in items), arg(value))
     except InvalidArgument as e: raise InvalidIndex(*e.args) from None
 
@@ -131,12 +130,13 @@ class Indexing(Base):
     for i in items:
       if i is Ellipsis: axis += self.ndim - used
       elif i is not None:
-        if isinstance(i, int) and not -self.shape[axis] <= i < self.shape[axis]:
+        if isinstance(i, int) and isinstance(self.shape[axis], int) and not -self.shape[axis] <= i < self.shape[axis]:
           raise IndexError(f"index {i} is out of bounds for axis {axis} of size {self.shape[axis]}")
         axis += 1
     return tuple(items)
   def __len__(self) -> int:
     if not self.ndim: raise TypeError("a tensor without axes has no len()")
+    if not isinstance(self.shape[0], int): raise TypeError(f"the length {self.shape[0]!r} is no number: use shape[0]")
     return self.shape[0]
   def __iter__(self) -> Any:
     if not self.ndim: raise TypeError("a tensor without axes cannot be iterated")
@@ -184,36 +184,43 @@ def _item(i: Any) -> Any:
 
 
 def _is_symbolic(items: tuple[Any, ...]) -> bool:
-  return any(isinstance(i, Size) or isinstance(i, slice) and (isinstance(i.start, Size) or isinstance(i.stop, Size)) for i in items)
+  return any(isinstance(i, Size) or isinstance(i, Base) and i._h.is_symbolic or isinstance(i, slice) and (isinstance(i.start, Size) or isinstance(i.stop, Size)) for i in items)
 
 
 def _spelled(items: tuple[Any, ...], rank: int) -> list[Any]:
-  """Items with variables: one for each axis, without `...`."""
+  """One item for each axis and for each new one, without `...`."""
   out = list(items)
   if not any(i is Ellipsis for i in out): out.append(Ellipsis)
   at = next(k for k, i in enumerate(out) if i is Ellipsis)
-  out[at:at + 1] = [slice(None)] * (rank + 1 - len(out))
-  for i in out:
-    if not (isinstance(i, (Size, int)) or isinstance(i, slice) and i.step in (None, 1)):
-      raise IndexError("beside variables only integers, ... and slices of step 1 are indices")
+  out[at:at + 1] = [slice(None)] * (rank + 1 - sum(i is not None for i in out))
   return out
 
 
 def _symbolic(h: _core.Handle, items: tuple[Any, ...]) -> _core.Handle:
-  axis = 0
-  for i in _spelled(items, len(h.shape)):
-    if isinstance(i, Size): h = _core.squeeze(_core.narrow(h, axis, i.handle(), 1), axis)
-    elif isinstance(i, int): h = _core.index(h, (*[(None, None, None)] * axis, i))
-    else:
-      if i.start is not None or i.stop is not None: h = narrowed(h, axis, i.start, i.stop)
-      axis += 1
+  """h[items], where variables are among the sizes or the items. One item may be a tensor of positions."""
+  axis, tensors = 0, []
+  for i in _spelled(items, len(h.max_shape)):
+    if i is None: h = _core.unsqueeze(h, axis)
+    elif isinstance(i, Size):
+      h = _core.squeeze(_core.narrow(h, axis, arg(h.shape[axis] + i if i.vmax < 0 else i), 1), axis)
+      continue
+    elif isinstance(i, int):
+      h = _core.select(h, axis, i)
+      continue
+    elif not isinstance(i, slice): tensors.append((axis, _item(i)))
+    elif i.step in (None, 1): h = _core.slice(h, axis, *([] if v is None else [arg(v)] for v in (i.start, i.stop)))
+    elif i == slice(None, None, -1): h = _core.flip(h, [axis])
+    elif isinstance(h.shape[axis], int) and not isinstance(i.start, Size) and not isinstance(i.stop, Size):
+      tensors.append((axis, handle_of(list(range(*i.indices(h.shape[axis]))), dtypes.default_int)))
+    else: raise IndexError(f"a step of {i.step} along an axis whose size is made of variables")
+    axis += 1
+  if len(tensors) > 1: raise IndexError("beside variables one tensor of positions can be an index")
+  for axis, positions in tensors: h = _core.index_select(h, axis, positions)
   return h
 
 
 def _assign_symbolic(h: _core.Handle, items: tuple[Any, ...], value: Any) -> None:
   """h[:, begin:end, ...] = value, where variables are among the indices."""
   part = _symbolic(h, items)
-  if not isinstance(value, (int, float)):
-    value = _core.cast(handle(value), h.dtype)
-    if not part.is_symbolic: value = _core.expand(value, list(part.shape))
+  if not isinstance(value, (int, float)): value = expanded(_core.cast(handle(value), h.dtype), part.shape)
   _core.assign(part, value)

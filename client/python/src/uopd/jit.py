@@ -8,10 +8,11 @@ from typing import Any, Callable, Generic, TypeVar
 
 from . import _core, runtime
 from .convert import is_numpy
-from .errors import WrongArgument
+from .errors import JitError as JitError, WrongJitType
 from .runtime import client
 from .tensor import Tensor
-from .variable import Variable
+from .variable import Size
+from .variable import now as value_now
 
 Result = TypeVar("Result")
 
@@ -37,9 +38,12 @@ class _Arguments:
     if isinstance(value, Tensor):
       self.paths.append(path)
       self.tensors.append(value)
-    elif isinstance(value, Variable):
+    elif isinstance(value, Size):
       self.paths.append(path)
-      self.variables[value.name] = value.unbind()[1]
+      self.rest.append((path, value.unbound()))
+      for v in value.variables():
+        n = value_now(v)
+        if self.variables.setdefault(v.name, n) != n: raise JitError(f"TinyJit: variable {v.name} has two values, {self.variables[v.name]} and {n}")
     elif isinstance(value, dict):
       self.rest.append((path, len(value)))
       for key, v in value.items(): self._add(f"{path}[{key!r}]", v)
@@ -59,19 +63,19 @@ class _Arguments:
 
 
 def _check_constants(now: _Arguments, then: _Arguments, inner: list[tuple[str, Any]]) -> None:
-  """ValueError for an argument that a replay would not see."""
-  if now.paths != then.paths: raise WrongArgument(f"TinyJit: the arguments with tensors are {now.paths}; recorded were {then.paths}")
-  if len(now.rest) != len(then.rest): raise WrongArgument("TinyJit: the arguments have another structure than the recorded ones")
+  """JitError for an argument that a replay would not see."""
+  if now.paths != then.paths: raise JitError(f"TinyJit: the arguments with tensors are {now.paths}; recorded were {then.paths}")
+  if len(now.rest) != len(then.rest): raise JitError("TinyJit: the arguments have another structure than the recorded ones")
   for (path, new), (name, old) in zip(now.rest, then.rest):
     if isinstance(old, weakref.ref): old = old()
     if path == name and (new is old or type(new) is type(old) and bool(new == old)): continue
-    raise WrongArgument(f"TinyJit: argument {path} is {new!r}; the function was recorded with {old!r}, which a replay would use. "
+    raise JitError(f"TinyJit: argument {path} is {new!r}; the function was recorded with {old!r}, which a replay would use. "
                      "Give a Tensor or a bound Variable, or call reset()")
   if not inner: return
   held = dict(now.inner())
   for path, ref in inner:
     if held.get(path) is not ref():
-      raise WrongArgument(f"TinyJit: {path} is another tensor than when the function was recorded, whose memory a replay would use. "
+      raise JitError(f"TinyJit: {path} is another tensor than when the function was recorded, whose memory a replay would use. "
                        "Assign to that tensor, give it as an argument, or call reset()")
 
 
@@ -80,7 +84,7 @@ def _outputs(value: Any) -> list[Tensor]:
   if isinstance(value, Tensor): return [value]
   if isinstance(value, dict): value = list(value.values())
   if isinstance(value, (list, tuple)): return [t for v in value for t in _outputs(v)]
-  raise TypeError(f"a function under TinyJit returns tensors, and lists, tuples and dicts of them, not {type(value).__name__}")
+  raise WrongJitType(f"a function under TinyJit returns tensors, and lists, tuples and dicts of them, not {type(value).__name__}")
 
 
 def _with_inputs(value: Any, places: dict[int, int], inputs: list[Tensor]) -> Any:
@@ -95,7 +99,7 @@ def _with_inputs(value: Any, places: dict[int, int], inputs: list[Tensor]) -> An
 class TinyJit(Generic[Result]):
   """A decorator. The first call runs the function, the second one records what it sends, and later calls send that again
   without running the function. What changes from call to call is given as arguments: tensors of the same shape and dtype, and
-  bound variables, also within lists, tuples and dicts. Other arguments have to stay as they were: else the call is a ValueError. A
+  bound variables, also within lists, tuples and dicts. Other arguments have to stay as they were: else the call is a JitError, which is a ValueError. A
   replay returns the tensors of the second call, with new contents. As a method, each object has a recording of its own.
 
   >>> from uopd import Tensor, TinyJit
@@ -109,7 +113,7 @@ class TinyJit(Generic[Result]):
   def __new__(cls, fxn: Callable[..., Result] | None = None, captured: Any = None, prune: bool = False) -> Any:
     return functools.partial(cls, prune=prune) if fxn is None else super().__new__(cls)  # @TinyJit(prune=True)
   def __init__(self, fxn: Callable[..., Result], captured: Any = None, prune: bool = False) -> None:
-    if captured is not None: raise WrongArgument("TinyJit: a recording belongs to the process that made it")
+    if captured is not None: raise JitError("TinyJit: a recording belongs to the process that made it")
     self.fxn, self.prune = fxn, prune
     functools.update_wrapper(self, fxn)
     self._of: dict[int, tuple[Any, TinyJit[Result]]] = {}
@@ -158,7 +162,7 @@ class TinyJit(Generic[Result]):
       return result
     for path, value in now.rest:
       if is_numpy(value) and value.ndim:
-        raise TypeError(f"TinyJit: argument {path} is an array, which a replay would not see: give a Tensor")
+        raise WrongJitType(f"TinyJit: argument {path} is an array, which a replay would not see: give a Tensor")
     before = now.inner()
     jit = _core.jit(client())
     jit.begin([t._h for t in now.tensors])

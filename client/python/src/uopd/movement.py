@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from .base import Base, all_of, arg, sizes, wrap
+from .base import Base, all_of, arg, expanded, reshaped, sizes, wrap
 from .dtype import dtypes
 from .errors import WrongArgument
 from .variable import Size
@@ -21,15 +21,7 @@ def _symbolic(values: Any) -> bool: return any(isinstance(v, Size) for v in valu
 
 def narrowed(h: _core.Handle, axis: int, begin: Any, end: Any) -> _core.Handle:
   """begin:end along an axis, where both may be made of bound variables."""
-  begin = 0 if begin is None else begin
-  end = h.shape[axis] if end is None else end
-  return _core.narrow(h, axis, arg(begin), arg(length_of(begin, end)))
-
-
-def length_of(begin: Any, end: Any) -> Any:
-  """end - begin. It is a number if only the beginning is symbolic, as in i:i + 2."""
-  if isinstance(begin, Size) and getattr(end, "sign", None) == "+" and end.a is begin: return end.b
-  return end if isinstance(begin, int) and begin == 0 else end - begin
+  return _core.narrow(h, axis, arg(begin), arg(end - begin))
 
 
 def _axis_of_all(first: Any, dim: int, more: int) -> int:
@@ -49,14 +41,14 @@ class Movement(Base):
     (2, 3)
     """
     new = [self.shape[i] if d is None else d for i, d in enumerate(sizes(shape, args))]
-    return wrap(_core.reshape_to(self._h, [arg(d) for d in new]) if _symbolic(new) else _core.reshape(self._h, new))
+    return wrap(reshaped(self._h, new))
   def view(self, shape: Any, *args: Any) -> Tensor:
     """The same as reshape."""
     return self.reshape(shape, *args)
   def expand(self, shape: Any, *args: Any) -> Tensor:
     """Repeats axes of size 1. -1 or None keeps a size."""
     new = [-1 if d is None else d for d in sizes(shape, args)]
-    return wrap(_core.expand_to(self._h, [arg(d) for d in new]) if _symbolic(new) else _core.expand(self._h, new))
+    return wrap(expanded(self._h, new))
   def permute(self, order: Any, *args: Any) -> Tensor:
     """The axes in another order.
 
@@ -87,7 +79,7 @@ class Movement(Base):
   def shrink(self, arg: Any) -> Tensor:
     """For each axis (begin, end), or None for all of it. Both may be made of bound variables."""
     ranges = [(0, d) if a is None else tuple(a) for a, d in zip(arg, self.shape, strict=True)]
-    if not _symbolic(v for r in ranges for v in r): return wrap(_core.shrink(self._h, [r[0] for r in ranges], [r[1] for r in ranges]))
+    if not _symbolic(v for r in ranges for v in r) and not self._h.is_symbolic: return wrap(_core.shrink(self._h, [r[0] for r in ranges], [r[1] for r in ranges]))
     h = self._h
     for i, (a, (begin, end)) in enumerate(zip(arg, ranges)):
       if a is not None: h = narrowed(h, i, begin, end)
@@ -104,13 +96,16 @@ class Movement(Base):
     [0, 1, 2, 3, 0, 0]
     """
     if mode not in _PAD_MODES: raise NotImplementedError(f"no pad mode {mode!r}")
-    if all(isinstance(p, int) for p in padding):
+    if all(isinstance(p, (int, Size)) for p in padding):
       if len(padding) % 2: raise WrongArgument("flat padding has two numbers for each axis")
       pairs = [(0, 0)] * (self.ndim - len(padding) // 2) + list(zip(padding[-2::-2], padding[::-2], strict=True))
     else: pairs = [(0, 0) if p is None else p for p in padding]
     if len(pairs) != self.ndim: raise WrongArgument(f"padding for {len(pairs)} axes of a tensor with {self.ndim}")
     h = self._h
     if not float(value).is_integer() and not dtypes.is_float(self.dtype): h = _core.cast(h, dtypes.default_float.core)
+    if _symbolic(v for p in pairs for v in p) or self._h.is_symbolic:
+      if mode != "constant": raise NotImplementedError(f"pad mode {mode!r} with sizes that are made of variables")
+      return wrap(_core.pad_to(h, [arg(p[0]) for p in pairs], [arg(p[1]) for p in pairs], float(value)))
     return wrap(_core.pad(h, [p[0] for p in pairs], [p[1] for p in pairs], _PAD_MODES[mode], float(value)))
   def pad_to(self, shape: Any, *args: Any, value: float = 0) -> Tensor:
     """Elements after each axis, so that the result has this shape; None keeps a size."""
@@ -132,10 +127,17 @@ class Movement(Base):
   def split(self, sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Pieces along an axis: of one size, of which the last may be shorter, or of the sizes of a list."""
     dim = self._axis(dim)
+    if self.ndim and isinstance(self.shape[dim], Size): raise AssertionError(f"axis {dim} of shape {self.shape} cannot be split: its size is made of variables")
+    if not isinstance(sizes, int) and _symbolic(sizes):
+      if sum(sizes) != self.shape[dim]: raise WrongArgument(f"pieces of the sizes {sizes} of an axis of size {self.shape[dim]}")
+      ends = [sum(sizes[:i]) for i in range(len(sizes) + 1)]
+      return tuple(wrap(narrowed(self._h, dim, begin, end)) for begin, end in zip(ends, ends[1:]))
     if isinstance(sizes, int): sizes = [min(sizes, self.shape[dim] - i) for i in range(0, max(1, self.shape[dim]), max(1, sizes))]
     return tuple(wrap(h) for h in _core.split(self._h, dim, list(sizes)))
   def chunk(self, chunks: int, dim: int = 0) -> list[Tensor]:
     """At most so many pieces of equal size along an axis; the last one may be shorter."""
+    if self.ndim and isinstance(self.shape[self._axis(dim)], Size):
+      raise AssertionError(f"axis {dim} of shape {self.shape} cannot be split: its size is made of variables")
     return [wrap(h) for h in _core.chunk(self._h, self._axis(dim), chunks)]
   def cat(self: Any, *args: Any, dim: int = 0) -> Tensor:
     """Tensors one after the other along an axis. Also Tensor.cat(a, b).
@@ -158,12 +160,12 @@ class Movement(Base):
   def roll(self, shifts: Any, dims: Any = None) -> Tensor:
     """Elements moved along axes; what leaves at one end comes in at the other."""
     return wrap(_core.roll(self._h, sizes(shifts, ()), [] if dims is None else [self._axis(d) for d in sizes(dims, ())]))
-  def tril(self, diagonal: int = 0) -> Tensor:
+  def tril(self, diagonal: Any = 0) -> Tensor:
     """0 above a diagonal of the last two axes."""
-    return wrap(_core.tril(self._h, diagonal))
-  def triu(self, diagonal: int = 0) -> Tensor:
+    return wrap(_core.tril(self._h, arg(diagonal)))
+  def triu(self, diagonal: Any = 0) -> Tensor:
     """0 below a diagonal of the last two axes."""
-    return wrap(_core.triu(self._h, diagonal))
+    return wrap(_core.triu(self._h, arg(diagonal)))
   def diag(self) -> Tensor:
     """A vector as the diagonal of a matrix; of a matrix its diagonal."""
     return wrap(_core.diag(self._h))

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from .base import Base, handle, maybe, wrap
+from .base import Base, arg, handle, maybe, wrap
 from .dtype import DTypeLike, dtypes, to_dtype
 from .errors import WrongArgument
 from .runtime import client
@@ -173,7 +173,7 @@ class Network(Base):
     if flat: q, k, v = (_core.unsqueeze(x, 0) for x in (q, k, v))
     rows, columns = q.shape[-2], k.shape[-2]
     if is_causal and rows != columns:  # the client library aligns the last query with the last key
-      mask, is_causal = _core.tril(_core.full(client(), [rows, columns], 1.0, dtypes.bool.core), 0), False
+      mask, is_causal = _core.tril(_core.full_to(client(), [arg(rows), arg(columns)], 1.0, dtypes.bool.core), 0), False
     h = _core.attention(q, k, v, mask, is_causal, p)
     return wrap(_core.squeeze(h, 0) if flat else h)
   def dropout(self, p: float = 0.5) -> Tensor:

@@ -107,17 +107,11 @@ TEST_F(IndexingTest, VariablesDoNotChangeTheGraph) {
 
 TEST_F(IndexingTest, SymbolicShapesAreRefusedWhereTheyMakeNoSense) {
   const Tensor x = Ramp({6, 2}), part = x.Narrow(0, 0, At(2) + 1);
-  EXPECT_FALSE(part.Realize().ok());
   EXPECT_FALSE(part.Reshape({2, 6}).status().ok());
-  EXPECT_FALSE(part.Argmax(0).status().ok());
-  EXPECT_FALSE(part.CumSum(0).status().ok());
   EXPECT_FALSE((part + x).status().ok());
-  EXPECT_FALSE(x.Narrow(0, 0, At(2) + 2).status().ok());  // can leave the tensor
+  EXPECT_FALSE(x.Narrow(0, 0, At(5) + 2).status().ok());  // leaves the tensor
   EXPECT_FALSE(x.Narrow(0, 0, At(2).Cast(Dtype::F32)).status().ok());
   EXPECT_FALSE(x.Narrow(0, 0, x.Sum()).status().ok());
-  const Tensor parts[] = {part, part};
-  EXPECT_FALSE(Concat(parts).Realize().ok());
-  EXPECT_FALSE(part.Pad({0, 0}, {1, 0}).Realize().ok());
   Tensor y = Ramp({6, 2});
   y.Assign(part);
   EXPECT_FALSE(y.status().ok());

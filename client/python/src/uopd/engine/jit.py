@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: MIT
-"""Where programs of tinygrad import TinyJit from."""
-from ..jit import TinyJit as TinyJit
+"""Where programs of tinygrad import TinyJit and JitError from."""
+from ..jit import JitError as JitError, TinyJit as TinyJit

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: MIT
+"""Random programs of several live tensors: views of views, assignments, reads, gradients and recorded functions in any order, against a model in
+NumPy (stateful_model.py), and against tinygrad where it is installed.
+
+  UOPD_DAEMON=build/release/bin/uopd build/python-venv/bin/python tests/python/stateful_fuzz.py --count 20000 --seed 1
+
+A program that gives something else is printed, without the steps that do not matter.
+"""
+import argparse
+import collections
+import sys
+import time
+
+import numpy as np
+from stateful_programs import Log, Maker, model_scope, run
+
+# What may be refused, with the reason that docs/python.md and docs/client.md give.
+REFUSED = {
+  "below the loss is gone": "a gradient by what was computed from a tensor that was assigned since",
+  "graph of the loss is gone": "a gradient by what was computed from a tensor that was assigned since",
+  "got other memory": "a replay would write memory that another tensor has",
+  "two inputs are the same tensor": "a recording with one tensor twice",
+  "made outside of the function and not realised": "a recorded function that assigns to a tensor without memory",
+  "made outside of it and not realised": "a recorded function that computes with a tensor without memory, of which something was assigned since",
+  "computes nothing": "a function that computes nothing",
+}
+
+
+def uopd_scope(log):
+  from uopd import Tensor, TinyJit
+  return {"Tensor": Tensor, "TinyJit": TinyJit, "np": np, "see": log.see, "see_gradient": log.see_gradient}
+
+
+def tinygrad_scope(log):
+  from tinygrad import Tensor, TinyJit
+  return {"Tensor": Tensor, "TinyJit": TinyJit, "np": np, "see": log.see, "see_gradient": log.see_gradient}
+
+
+SCOPES = {"uopd": uopd_scope, "tinygrad": tinygrad_scope}
+
+
+def refusal(error):
+  return next((text for text in REFUSED if text in str(error)), None)
+
+
+def difference(steps, library):
+  """(what differs from the model or None, what was refused or None). A program that the model does not take differs in nothing."""
+  want, got = Log(), Log()
+  done, error = run(steps, model_scope(want))
+  if error is not None: return None, None
+  done, error = run(steps, SCOPES[library](got))
+  for a, b in zip(got, want):
+    if a.shape != b.shape or (a.dtype.kind == "b") != (b.dtype.kind == "b") or not np.array_equal(a, b):
+      return f"{a.tolist()} instead of {b.tolist()}", None
+  if error is None: return None, None
+  text = refusal(error)
+  return (None, text) if text else (f"{type(error).__name__}: {error} (in: {steps[done]})", None)
+
+
+def kind_of(what): return what.split(":")[0] if ":" in what else "value"
+
+
+def shrunk(steps, library, what):
+  """The program without steps, as long as it differs in the same way."""
+  kind, size = kind_of(what), len(steps)
+  while size >= 1:
+    i, fewer = 0, False
+    while i < len(steps):
+      less = steps[:i] + steps[i + size:]
+      found, _ = difference(less, library)
+      if found is not None and kind_of(found) == kind: steps, what, fewer = less, found, True
+      else: i += size
+    if not fewer: size //= 2
+  for i, step in enumerate(steps):  # lines of functions
+    lines, k = step.split("\n"), 1
+    while k < len(lines):
+      less = steps[:i] + ["\n".join(lines[:k] + lines[k + 1:])] + steps[i + 1:]
+      found, _ = difference(less, library)
+      if found is not None and kind_of(found) == kind: steps, what, lines = less, found, lines[:k] + lines[k + 1:]
+      else: k += 1
+  return steps, what
+
+
+def fuzz(seed, count, library="uopd", length=22, report=print, most=20, **choices):
+  """The numbers of programs, refused ones by reason, and different ones, which are reported."""
+  refused, different, began = collections.Counter(), 0, time.monotonic()
+  for i in range(seed, seed + count):
+    steps, _ = Maker(i, **choices).program(length)
+    what, text = difference(steps, library)
+    if text: refused[text] += 1
+    if what is not None:
+      different += 1
+      steps, what = shrunk(steps, library, what)
+      report(f"# seed {i}: {what}\n" + "\n".join(steps) + "\n")
+      if different >= most: break
+    if (i + 1 - seed) % 500 == 0: print(f"{i + 1 - seed} programs, {different} different, {dict(refused)}, {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+  return i + 1 - seed, refused, different
+
+
+def main():
+  parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+  parser.add_argument("--seed", type=int, default=1)
+  parser.add_argument("--count", type=int, default=1000)
+  parser.add_argument("--length", type=int, default=22, help="steps of a program")
+  parser.add_argument("--most", type=int, default=20, help="different programs after which it ends")
+  parser.add_argument("--tinygrad", action="store_true", help="tinygrad against the model")
+  parser.add_argument("--show", action="store_true", help="print the program of the seed")
+  for what in ("jit", "gradients"): parser.add_argument(f"--no-{what}", dest=what, action="store_false", help=f"programs without {what}")
+  args = parser.parse_args()
+  choices = {"jit": args.jit, "gradients": args.gradients}
+  if args.show:
+    print("\n".join(Maker(args.seed, **choices).program(args.length)[0]))
+    return
+  count, refused, different = fuzz(args.seed, args.count, "tinygrad" if args.tinygrad else "uopd", args.length, most=args.most, **choices)
+  print(f"{count} programs, {different} different; refused: {dict(refused)}")
+  sys.exit(different > 0)
+
+
+if __name__ == "__main__": main()

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: MIT
+"""Sizes, positions and values that are made of variables."""
+import os
+import random
+
+import numpy as np
+import pytest
+
+import uopd
+from symbolic_programs import Maker, run
+from uopd import Tensor, TinyJit, Variable, dtypes
+
+PROGRAMS = int(os.environ.get("UOPD_FUZZ_SYMBOLIC", "40"))
+SEED = int(os.environ.get("UOPD_FUZZ_SEED", "1"))
+
+
+def n(value, low=1, high=10, name="n"): return Variable(name, low, high).bind(value)
+
+
+def programs():
+  seed, made = SEED, 0
+  while made < PROGRAMS:
+    p = Maker(seed).p
+    seed += 1
+    rng = random.Random(p.seed)
+    calls = [c for c in (p.bindings(rng) for _ in range(4)) if c is not None]
+    if calls and p.outputs:
+      made += 1
+      yield p, calls
+
+
+def bound(p, call): return {v.name: v.bind(call[v.name]) for v in p.variables}
+
+
+def check(p, how, call, got, want):
+  for k, (g, w) in enumerate(zip(got, want)):
+    a = g.numpy()
+    assert a.shape == w.shape and np.array_equal(a, w), f"program {p.seed}, {how}, {call}, output {k}: {a} for {w}"
+
+
+def test_programs_compute_what_numpy_does():
+  """Each program with symbolic sizes, with plain ones, and recorded and replayed, gives what NumPy does, bit for bit."""
+  for p, calls in programs():
+    arrays = [s.copy() for s in p.states]
+    leaves = [Tensor(x).realize() for x in p.leaves]
+    states, plain, jitted = ([Tensor(s).contiguous().realize() for s in p.states] for _ in range(3))
+    wants = []
+    for call in calls:
+      want = [w.copy() for w in run(p, p.leaves, arrays, call, numpy=True)]
+      wants.append((want, [a.copy() for a in arrays]))
+      check(p, "symbolic", call, run(p, leaves, states, bound(p, call)), want)
+      for s, a in zip(states, arrays): assert np.array_equal(s.numpy(), a), f"program {p.seed}: a state after {call}"
+    check(p, "plain", calls[0], run(p, leaves, plain, calls[0]), wants[0][0])
+    @TinyJit
+    def step(**values):
+      out = run(p, leaves, jitted, values)
+      Tensor.realize(*out, *jitted)
+      return out
+    for call, (want, after) in zip(calls, wants):
+      check(p, "jit", call, step(**bound(p, call)), want)
+      for s, a in zip(jitted, after): assert np.array_equal(s.numpy(), a), f"program {p.seed}: a state of the recording after {call}"
+
+
+def graphs(f):
+  """How many graphs are sent, and kernels compiled, while f runs."""
+  before = uopd.runtime.stats()
+  f()
+  after = uopd.runtime.stats()
+  return after["graphs_sent"] - before["graphs_sent"], after["kernels_compiled"] - before["kernels_compiled"]
+
+
+def test_a_symbolic_tensor_is_a_tensor():
+  x = Tensor.arange(10).contiguous().realize()
+  for i in (4, 0, 10, 1):
+    y = (x[:n(i, 0)] + 1).realize()
+    assert y.shape == (n(i, 0),) and y.shape[0].val == i and y.max_shape == (10,)
+    assert y.tolist() == list(range(1, i + 1)) and y.numpy().shape == (i,) and y.data().shape == (i,) and (y * 2).sum().item() == i * (i + 1)
+    assert y.numel() == n(i, 0) and y._h.is_realized
+  assert x[:n(1)].item() == 0 and Tensor(n(4)).item() == 4
+  with pytest.raises(ValueError): x[:n(2)].item()
+  with pytest.raises(TypeError): len(x[:n(2)])
+
+
+def test_other_values_need_no_graph_and_no_compile():
+  x = Tensor.arange(12).reshape(3, 4).contiguous().realize()
+  def f(i, j): return (x[:n(i, 1, 3), n(j, 0, 2, "m"):] * n(i, 1, 3)).sum(1).realize().tolist()
+  f(1, 0)
+  assert graphs(lambda: [f(i, j) for i in (1, 2, 3) for j in (0, 1, 2)]) == (0, 0)
+
+
+def test_sizes_are_sums_of_products():
+  a, b = n(3), n(2, name="m")
+  assert a + b == b + a and 2 * a - a == a and (a + 1) * 2 == 2 * a + 2 and a * b == b * a and (4 * a + 8) // 4 == a + 2 and 6 * a % 3 == 0
+  assert a != b and a != 3 and a - a == 0 and a + b - b == a and hash(a + b) == hash(b + a)
+  assert (a + b).val == 5 and (a * b - 1).val == 5 and ((a + b) // 2).val == 2 and ((a + 4) % 3).val == 1 and (a - b).maximum(0).val == 1 and a.minimum(b).val == 2
+  assert a + 1 > a and a >= 1 and 11 > a and not a > 10 and bool(a)
+  for ask in (lambda: a > b, lambda: a < 5, lambda: bool(a - 1)):
+    with pytest.raises(ValueError, match="depends on the values"): ask()
+  assert (a + b).variables() == [b, a] and repr(a + 2 * b + 1) == "2*m + n + 1"
+
+
+def test_boxes_are_checked_with_the_values_of_now():
+  x = Tensor.arange(8).contiguous().realize()
+  start, length = Variable("start", 0, 8), Variable("length", 0, 8)
+  assert x.shrink(((start.bind(5), start.bind(5) + length.bind(3)),)).tolist() == [5, 6, 7]
+  with pytest.raises(ValueError, match=r"where .*length = 4.*start = 5|where .*start = 5.*length = 4"): x.shrink(((start.bind(5), start.bind(5) + length.bind(4)),))
+  kept = Tensor.zeros(8).contiguous().realize()
+  @TinyJit
+  def step(at, count):
+    kept[at:at + count].assign(Tensor.ones(count))
+    return kept[:at + count].sum().realize()
+  for at, count, total in ((2, 3, 3), (1, 2, 2), (6, 2, 6)): assert step(start.bind(at), length.bind(count)).item() == total
+  before = kept.tolist()
+  with pytest.raises(ValueError, match="start = 7"): step(start.bind(7), length.bind(2))
+  assert kept.tolist() == before == [0, 1, 1, 1, 1, 0, 1, 1]
+  assert step(start.bind(7), length.bind(1)).item() == 6
+
+
+def test_values_take_the_dtype_of_the_tensor():
+  v = n(2)
+  for kind in ("int8", "uint8", "int64", "float32", "bfloat16", "float16"):
+    t = Tensor([1, 2, 3]).cast(kind)
+    assert (t * v).dtype is t.dtype and (v + t).dtype is t.dtype and (t * v).tolist() == [2, 4, 6]
+  assert Tensor(v).dtype is dtypes.int32 and Tensor(n(2, 0, 2**40)).dtype is dtypes.int64 and Tensor(Variable("b", 0, 9, dtype="uint8").bind(3)).dtype is dtypes.uint8
+  assert Tensor(Variable("b", 0, 2**40).bind(2**35) + 1).item() == 2**35 + 1 and (Tensor([1, 2, 3]) / v).tolist() == [0.5, 1.0, 1.5]
+  assert (v * 0.5).item() == 1.0 and (1 / v).item() == 0.5 and (v / 4 + 1).item() == 1.5 and (0.5 ** v).item() == 0.25 and v**2 == v * v
+  assert (Tensor([4.0]) * (v / 4)).tolist() == [2.0] and (v - 0.5).dtype is dtypes.float32
+  with pytest.raises(ValueError, match="unbound"): Tensor(Variable("u", 1, 10)).item()
+  with pytest.raises(ValueError, match="unbound"): Tensor.ones(10)[:Variable("u", 1, 10)]
+
+
+def attention_step(cache, x, at, scale):
+  """One head: the new rows go into the cache, and see what came before them and themselves."""
+  count = x.shape[0]
+  cache[:, at:at + count].assign(Tensor.stack(x * 2, x + 1))
+  keys, values = cache[0, :at + count], cache[1, :at + count]
+  mask = Tensor.full((count, at + count), float("-inf")).triu(at + 1)
+  return ((x @ keys.T * scale + mask).softmax(-1) @ values).realize()
+
+
+def test_a_cache_of_keys_and_values_is_decoded_in_one_graph():
+  """Chunks of any length, then single rows, each recorded once."""
+  rng = np.random.default_rng(0)
+  rows, most, width = rng.standard_normal((32, 8)).astype(np.float32), 32, 8
+  keys, values = rows.astype(np.float64) * 2, rows.astype(np.float64) + 1
+  scores = rows @ keys.T / 4 + np.triu(np.full((32, 32), -np.inf), 1)
+  weights = np.exp(scores - scores.max(1, keepdims=True))
+  want = weights / weights.sum(1, keepdims=True) @ values
+  cache, whole = Tensor.zeros(2, most, width).contiguous().realize(), Tensor(rows).realize()
+  at, count = Variable("at", 0, most - 1), Variable("count", 1, most)
+  chunk = TinyJit(lambda x, a: attention_step(cache, x, a, 0.25))
+  single = TinyJit(lambda x, a: attention_step(cache, x, a, 0.25))
+  done = 0
+  def go(c):
+    nonlocal done
+    a = at.bind(done)
+    part = whole[a:a + (count.bind(c) if c > 1 else 1)].contiguous().realize()
+    got = (chunk if c > 1 else single)(part, a)
+    assert got.numpy().shape == (c, width)
+    np.testing.assert_allclose(got.numpy(), want[done:done + c], rtol=1e-5, atol=1e-5)
+    done += c
+  for c in (5, 3, 2): go(c)
+  for _ in range(3): go(1)
+  def rest():
+    go(4)
+    go(7)
+    while done < most: go(1)
+  assert graphs(rest) == (0, 0)
