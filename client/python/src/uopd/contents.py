@@ -89,10 +89,14 @@ class Contents(Base):
     return self.numpy().__dlpack__()
   def __dlpack_device__(self) -> tuple[int, int]: return (1, 0)
   def __reduce_ex__(self, protocol: Any) -> Any:
-    # From protocol 5 on the contents may travel beside the pickle.
-    if protocol >= 5: return (_of_bytes, (pickle.PickleBuffer(self._bytes()), self.shape, self.dtype.name, self._h.requires_grad))
+    # From protocol 5 on the contents may travel beside the pickle. They are the state: arguments would be kept until all is read.
+    if protocol >= 5 and not _is_symbolic(self): return (_blank, (self.shape, self.dtype.name, self._h.requires_grad), pickle.PickleBuffer(self._bytes()))
     bits = self if self.dtype.numpy_name else self.bitcast(dtypes.uint8 if self.dtype.itemsize == 1 else dtypes.uint16)  # type: ignore[attr-defined]
     return (_unpickled, (bits.numpy(), self.dtype.name, self._h.requires_grad))
+  def __setstate__(self, data: Any) -> None:
+    h = _core.from_buffer(runtime.client(), self._h.dtype, list(self.shape), data)
+    if self._h.requires_grad is not None: h.requires_grad = self._h.requires_grad
+    self._h = h
   def __repr__(self) -> str:
     return f"<Tensor {self.shape} {self.dtype.name}{' realized' if self._h.is_realized else ''}{_shown(self)}>"
   def _repr_html_(self) -> str:
@@ -120,6 +124,6 @@ def _unpickled(array: Any, dtype: str, requires_grad: bool | None) -> Tensor:
   return t if requires_grad is None else t.requires_grad_(requires_grad)
 
 
-def _of_bytes(data: Any, shape: tuple[int, ...], dtype: str, requires_grad: bool | None) -> Tensor:
-  t = wrap(_core.from_buffer(runtime.client(), to_dtype(dtype).core, list(shape), data))
+def _blank(shape: tuple[int, ...], dtype: str, requires_grad: bool | None) -> Tensor:
+  t = wrap(_core.empty(runtime.client(), list(shape), to_dtype(dtype).core))
   return t if requires_grad is None else t.requires_grad_(requires_grad)
