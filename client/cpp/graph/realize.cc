@@ -4,6 +4,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "client/cpp/graph/graph_state.h"
+#include "client/cpp/jit/recording.h"
 #include "core/base/text.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
