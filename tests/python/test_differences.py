@@ -30,6 +30,12 @@ ROWS = {
   "`v += y` of a view v of a tensor": ("x = Tensor([1, 2, 3]).contiguous().realize(); v = x[1:]; v += 1; out = x.tolist()", [1, 3, 4], [1, 2, 3]),
   "`TinyJit`: arguments that are no tensors": ("f = TinyJit(lambda x, n: (x * n).realize()); out = [f(Tensor([3]).realize(), n).item() for n in range(1, 5)]", [3, 6, 6, 6], "E:ValueError"),
   "`x += y` with a y of a wider dtype of the same kind": ("x = Tensor([1], dtype=dtypes.int32).realize(); x += Tensor([2], dtype=dtypes.int64); out = x.tolist()", "E:RuntimeError", [3]),
+  "`x[...] = y` with a y of another dtype": ("x = Tensor([1.0, 2.0]).contiguous().realize(); x[:1] = Tensor([5], dtype=dtypes.int32); out = x.tolist()", "E:RuntimeError", [5.0, 2.0]),
+  "`x[...]`, `x[:]`, `x[()]`": ("x = Tensor([1]); out = [x[...] is x, x[:] is x, x[()] is x]", [True] * 3, [False] * 3),
+  "numbers as tensors, `Tensor(2.0)`": ("w, x = Tensor(2.0), Tensor([3.0]); (x * w).sum().backward(); out = None if w.grad is None else w.grad.item()", None, 3.0),
+  "`scatter` with a tensor and `reduce`": ("out = Tensor([1.0, 1.0]).scatter(0, Tensor([0]), Tensor([4.0]), reduce='add').tolist()", "E:TypeError", [5.0, 1.0]),
+  "tensors of a file: other slices, `permute`, functions of several of them": (
+    "p = folder + '/g'; open(p, 'wb').write(bytes(range(6))); out = Tensor(pathlib.Path(p))[::2].tolist()", "E:RuntimeError", [0, 2, 4]),
   "masks of bools": ("x = Tensor([1, 2, 3]); out = x[x > 1].tolist()", "E:Exception", [2, 3]),
   "labels of -1 in `sparse_categorical_crossentropy`": ("out = round(Tensor([[0.0, 0.0], [0.0, 0.0]]).sparse_categorical_crossentropy(Tensor([1, -1])).item(), 3)", 0.347, 0.693),
   "integers in floating-point operations, and sums with Python's floats": ("with Context(DEFAULT_FLOAT='half'): out = (Tensor([1, 2]) / 2).dtype.itemsize", 2, 4),
@@ -48,7 +54,8 @@ ROWS = {
 }
 # Rows whose difference is none of one value: what waits, where memory is, what other tests show.
 ELSEWHERE = {"`realize()`": "test_waiting.py", "`optimizer.device`": "test_placing.py", "`TinyJit`": "test_jit.py",
-             "positions of tensors out of range": "test_semantics.py", "what was computed from a tensor before it is assigned": "test_views.py",
+             "positions of tensors out of range": "test_semantics.py",
+             "`shard` of an axis that the number of devices does not divide, `rand` on several devices": "test_placing.py", "what was computed from a tensor before it is assigned": "test_views.py",
              "`TinyJit`: a method of several objects": "test_jit.py", "attention of a query whose mask has no key": "test_nn.py"}
 
 

@@ -57,7 +57,7 @@ def test_gradients_through_moves(place, realized):
     x.assign(x - x.grad).realize()  # they are in one place
     assert x.tolist() == [-5 * a for a in v] and x.device == "CPU"
     x.grad = None
-    (place(x).sum() + (x * 2).sum()).backward()
+    (place(x).sum().to("CPU") + (x * 2).sum()).backward()
     assert x.grad.tolist() == [3] * 4
 
 
@@ -116,3 +116,22 @@ def test_symbolic_parts_of_pieces(two_devices, axis):
   cut(kept, n(2)).assign(Tensor.ones(*cut(kept, n(2)).shape).shard(TWO, axis))
   cut(want, 2)[:] = 1
   assert np.array_equal(kept.numpy(), want)
+
+
+def test_values_of_several_devices_do_not_meet():
+  a, b = Tensor([1.0, 2.0, 3.0]), Tensor([1, 2, 0], device="CPU:1")
+  c = b.float()
+  for f in (lambda: a + c, lambda: (a > 1).where(a, c), lambda: a.cat(c), lambda: a.gather(0, b), lambda: a[b], lambda: a.scatter(0, b, a), lambda: a @ c,
+            lambda: a.reshape(1, 3).sparse_categorical_crossentropy(b[:1]), lambda: a.assign(c), lambda: a.__setitem__(slice(0, 1), c[:1])):
+    with pytest.raises(uopd.errors.InvalidArgument): f()
+  with pytest.raises(ValueError): Tensor([1.0], device="CPU:7")
+  with pytest.raises(ValueError): a.to("NONE")
+  assert a.tolist() == [1, 2, 3] and (a + c.to("CPU")).tolist() == [2, 4, 3]
+  # What needs no device goes where the others are.
+  y = Tensor.ones(3) * c
+  assert y.device == "CPU:1" and y.tolist() == [1, 2, 0] and Tensor.full((3,), 2.0).pow(c).realize().device == "CPU:1"
+
+
+def test_pieces_of_different_sizes():
+  x = Tensor.arange(5).shard(TWO, 0)
+  assert x.tolist() == [0, 1, 2, 3, 4] and (x + 1).device == TWO and Tensor.rand(5, device=TWO).device == TWO

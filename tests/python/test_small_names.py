@@ -231,7 +231,9 @@ def test_windows_of_nothing_and_negative_padding_of_convolutions():
 def test_gradients_of_copies_and_moves():
   x = Tensor([1.0, 2.0])
   (x * x).sum().backward()
-  assert x.grad.tolist() == [2, 4] and x.clone().grad is None  # a gradient of its own
+  copy = x.clone()
+  copy.grad += 1  # a gradient of its own
+  assert x.grad.tolist() == [2, 4] and copy.grad.tolist() == [3, 5]
   assert Tensor([1.0]).is_param_(False).clone().is_param is False
   moved = x.to_("CPU")
   assert moved.grad.tolist() == [2, 4]

@@ -134,3 +134,33 @@ def test_a_view_in_a_recorded_function():
     want[0] += 1
     assert f(Tensor(v)).item() == want.sum()
     np.testing.assert_array_equal(x.numpy(), want)
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_assignments_to_other_bits(stored):
+  x = Tensor([1.0, 2.0, 3.0, 4.0]).realize() if stored else Tensor([0.0, 1.0, 2.0, 3.0]) + 1
+  bits = np.array([4, 3, 2, 1], np.float32).view(np.uint32)
+  x.bitcast("uint32").assign(Tensor(bits))
+  assert x.tolist() == [4, 3, 2, 1]
+  x[:2].bitcast("uint32").bitcast("int32").flip(0).assign(Tensor(bits[:2].view(np.int32)))
+  assert x.tolist() == [3, 4, 2, 1]
+  x.reshape(2, 2).bitcast("int32")[1] = Tensor(bits[2:].view(np.int32)).flip(0)
+  assert x.tolist() == [3, 4, 1, 2]
+
+
+def test_whoever_has_a_gradient_sees_the_sum():
+  x = Tensor([3.0])
+  (x * 2).sum().backward()
+  seen, before = x.grad, x.grad + 0
+  (x * 3).sum().backward()
+  assert x.grad is seen and seen.tolist() == [5] and before.tolist() == [2]
+  copy = x.clone()
+  (x * 5).sum().backward()
+  assert seen.tolist() == [10] and copy.grad.tolist() == [5] and copy.grad is not seen
+
+
+def test_a_gradient_is_no_view_of_its_tensor():
+  a, b = Tensor([[1.0, 2.0], [3.0, 4.0]]).realize(), Tensor([1.0, 1.0, 1.0, 1.0]).realize()
+  (a.reshape(4) * b).sum().backward()
+  b.grad.assign(b.grad * 0)
+  assert a.tolist() == [[1, 2], [3, 4]] and b.tolist() == [1, 1, 1, 1] and b.grad.tolist() == [0, 0, 0, 0]

@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: MIT
 """tinygrad's own tests with uopd in tinygrad's place: which pass, which give other values, which raise.
 
-  tests/python/tinygrad_suite.py FOLDER [FILE...] [--reference] [-k EXPRESSION] [--json OUT] [--limit SECONDS] [-v]
+  tests/python/tinygrad_suite.py FOLDER [FILE...] [--reference] [-k EXPRESSION] [--failed JSON] [--json OUT] [--limit SECONDS] [-v]
 
 FOLDER is a checkout of tinygrad; its tests are in FOLDER/test. FILE: paths below test/; without any those of FILES, as far as they are there. Needs pytest, hypothesis,
 PyTorch and the package tinygrad in the environment of this Python, and UOPD_ADDRESS or UOPD_DAEMON. When a test is imported, its imports of tinygrad's public names become
-imports of uopd; internals stay tinygrad's, and a test that asks uopd's tensors for them counts as `internals`. --reference runs the same tests with tinygrad itself (DEV=CPU).
---json writes the outcome of each test. With two such files, tinygrad_suite.py --compare UOPD REFERENCE says what passes there and not here. Each file runs in a process of its own."""
+imports of uopd; internals stay tinygrad's, and a test that asks uopd's tensors for them counts as `internals`. tinygrad_apart.txt names those that count
+apart: more `internals`, and tests that ask for what docs/python.md has otherwise (`differs`). `worded`: refused with another text; `environment`: files or versions that this machine lacks. --reference runs the same tests with tinygrad itself (DEV=CPU).
+--json writes the outcome of each test. With two such files, tinygrad_suite.py --compare UOPD REFERENCE says what passes there and not here;
+--failed UOPD with --reference runs only the tests that this takes. Each file runs in a process of its own."""
 import argparse
 import ast
 import importlib.abc
@@ -35,15 +37,25 @@ PUBLIC = {"tinygrad": "uopd", "tinygrad.tensor": "uopd.tensor", "tinygrad.dtype"
           "tinygrad.engine.jit": "uopd.jit", "tinygrad.engine": "uopd.engine", "tinygrad.nn": "uopd.nn", "tinygrad.nn.state": "uopd.nn.state", "tinygrad.nn.optim": "uopd.nn.optim",
           "tinygrad.nn.datasets": "uopd.nn.datasets", "tinygrad.llm.gguf": "uopd.llm.gguf", "tinygrad.function": "uopd.function"}
 # Context is in tinygrad's helpers, and Device and Context are in one module here.
-ELSEWHERE = {("tinygrad.helpers", "Context"): "uopd", ("tinygrad.helpers", "GlobalCounters"): "uopd"}
+ELSEWHERE = {("tinygrad.helpers", "Context"): "uopd", ("tinygrad.helpers", "GlobalCounters"): "uopd", ("tinygrad.uop.ops", "UOp"): "uopd"}
 SHIMS = "tinygrad_suite_shims"  # functions of tinygrad about dtypes, for those of uopd
 PRIVATE_HERE = {"T", "Any", "runtime"}  # names that the modules here have for themselves
 # What tests ask of tensors that only tinygrad's own have (docs/python.md lists them).
 INTERNAL_NAMES = """uop _buffer _uop linear_with_vars schedule_linear schedule lazydata custom_kernel call callify as_param alu ufix renderer compiler allocator captured keccak hash
   image_conv2d image_dot decode_hevc_frame invalids random_bits from_blob _linears arch vec ptr base""".split()
-INTERNAL = re.compile(rf"has no attribute '({'|'.join(INTERNAL_NAMES)})'|KernelCountException")
+INTERNAL = re.compile(rf"has no attribute '({'|'.join(INTERNAL_NAMES)})'|'(Size|Variable)' has no attribute|type object 'Tensor' has no attribute '_|KernelCountException")
+# What is wrong with this machine: files that would be downloaded, a PyTorch or NumPy that is too old.
+ENVIRONMENT = re.compile(r"is not there, and nothing is downloaded|URLError|Name or service not known|module '(torch|numpy)[.\w]*' has no attribute|not implemented for '|no driver \"PYTHON\"")
+# Refused by both, with another text.
+WORDED = re.compile(r'AssertionError: ".*" does not match "', re.S)
 WRONG = re.compile(r"Not equal to tolerance|Arrays are not |not almost equal|Mismatched elements|Lists differ|Items are not equal|!= |forward pass failed|backward pass failed|DID NOT|mismatch")
 ACCEPTED = re.compile(r"not raised|DID NOT RAISE")
+
+
+def apart():
+  """The tests that are counted apart: {file::test: kind}."""
+  lines = pathlib.Path(__file__).with_name("tinygrad_apart.txt").read_text().splitlines()
+  return {name.removesuffix(":"): kind for line in lines if line and line[0] != "#" for kind, name, _ in [line.split(" ", 2)]}
 
 
 class Rewriter(ast.NodeTransformer):
@@ -51,7 +63,7 @@ class Rewriter(ast.NodeTransformer):
   def visit_ImportFrom(self, node):
     if node.level or node.module not in PUBLIC and not (node.module or "").startswith("tinygrad."): return node
     if node.module not in PUBLIC:
-      return [ast.ImportFrom(SHIMS if hasattr(sys.modules[SHIMS], a.name) else node.module, [a], 0) for a in node.names]
+      return [ast.ImportFrom(SHIMS if hasattr(sys.modules[SHIMS], a.name) else ELSEWHERE.get((node.module, a.name), node.module), [a], 0) for a in node.names]
     out = []
     for a in node.names:
       here = SHIMS if hasattr(sys.modules[SHIMS], a.name) else ELSEWHERE.get((node.module, a.name), PUBLIC[node.module])
@@ -100,8 +112,9 @@ def stand_in():
   import uopd
   from tinygrad.runtime.ops_python import from_storage_scalar
   back = {d.name: d for d in uopd.dtypes.all}
-  names = {getattr(theirs.dtypes, n): d for n, d in vars(uopd.dtypes).items() if isinstance(d, uopd.DType) and hasattr(theirs.dtypes, n)}
+  names = {getattr(theirs.dtypes, n): d for n, d in vars(uopd.dtypes).items() if isinstance(d, uopd.DType) and hasattr(theirs.dtypes, n) and not n.startswith("default_")}
   to = {ours: other for other, ours in names.items()}
+  weak = {theirs.dtypes.weakint: uopd.dtypes.int32, theirs.dtypes.weakfloat: uopd.dtypes.float32}  # of Python's numbers: the defaults here
 
   class Renderer:
     def supported_dtypes(self): return {names[d] for d in tinygrad.Device["CPU"].renderer.supported_dtypes() if d in names}
@@ -113,7 +126,7 @@ def stand_in():
   m.truncate = {ours: f for other, f in theirs.truncate.items() for ours in [names.get(other)] if ours is not None}
   m._to_np_dtype = lambda d: np.dtype(d.numpy_name or "float32").type
   m._from_np_dtype = lambda d: back[np.dtype(d).name]
-  m.least_upper_dtype = lambda *ds: (lambda up: names.get(up, up))(theirs.least_upper_dtype(*(to.get(d, d) for d in ds)))
+  m.least_upper_dtype = lambda *ds: (lambda up: names.get(up) or weak.get(up, up))(theirs.least_upper_dtype(*(to.get(d, d) for d in ds)))
   m._to_torch_dtype = lambda d: theirs._to_torch_dtype(to[d])
   m.fp8_to_float = lambda x, dtype: theirs.fp8_to_float(x, to.get(dtype, dtype))
   m.float_to_fp8 = lambda x, dtype: theirs.float_to_fp8(x, to.get(dtype, dtype))
@@ -126,8 +139,11 @@ def stand_in():
 
 
 def outcome(report_text, crash):
-  """What a failure is: internals, wrong, accepted or raised."""
+  """What a failure is: internals, environment, worded, wrong, accepted or raised."""
   if INTERNAL.search(crash) or INTERNAL.search(report_text[-3000:]): return "internals"
+  if ENVIRONMENT.search(crash): return "environment"
+  if WORDED.match(crash): return "worded"
+  if "Unexpected success" in crash: return "passed"  # of a test that is expected to fail with tinygrad
   if ACCEPTED.search(crash): return "accepted"
   if crash.startswith(("AssertionError", "Exception")) or WRONG.search(crash): return "wrong"
   return "raised"
@@ -139,9 +155,13 @@ def run_file(root, file, args):
   if not args.reference:
     stand_in()
   sys.meta_path.insert(0, Finder(root, not args.reference))
-  results = {}
+  results, known = {}, {} if args.reference else apart()
 
   class Plugin:
+    def pytest_collection_modifyitems(self, items):
+      if args.failed is None: return
+      failed = {n.split("::", 1)[1] for n, (what, _) in json.loads(args.failed.read_text()).items() if n.startswith(f"{file}::") and what not in ("passed", "skipped")}
+      items[:] = [i for i in items if i.nodeid.split("::", 1)[-1] in failed]
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_call(self, item):
       def late(*_): raise TimeoutError(f"over {args.limit} s")
@@ -156,7 +176,8 @@ def run_file(root, file, args):
       if report.skipped: results[name] = ("skipped", str(report.longrepr)[-300:])
       elif report.failed:
         crash = report.longrepr.reprcrash.message if hasattr(report.longrepr, "reprcrash") and report.longrepr.reprcrash else str(report.longrepr)[-2000:]
-        results[name] = (outcome(str(report.longrepr), crash), crash[:1500])
+        what = outcome(str(report.longrepr), crash)
+        results[name] = (what if what == "passed" else known.get(f"{file}::{name}", what), crash[:1500])
       elif report.when == "call": results.setdefault(name, ("passed", ""))
     def pytest_collectreport(self, report):
       if report.failed: results["(import)"] = ("internals", str(report.longrepr)[-1500:])
@@ -179,13 +200,16 @@ def run_file(root, file, args):
 def compare(ours, theirs):
   """What passes with tinygrad and not here."""
   ours, theirs = (json.loads(pathlib.Path(p).read_text()) for p in (ours, theirs))
-  passing = {n for n, (what, _) in theirs.items() if what == "passed"}
+  passing = {n for n, (what, _) in theirs.items() if what == "passed"} | {n for n, (what, _) in ours.items() if what == "passed"}
   counts = {}
   for n in sorted(passing):
     what, why = ours.get(n, ("not run", ""))
     counts[what] = counts.get(what, 0) + 1
     if what not in ("passed", "skipped"): print(f"{what:10} {n}: {' '.join(why.split())[:160]}")
-  print(f"of {len(passing)} that pass with tinygrad:", ", ".join(f"{v} {k}" for k, v in sorted(counts.items())))
+  print(f"of {len(passing)} that pass with tinygrad, or here:", ", ".join(f"{v} {k}" for k, v in sorted(counts.items())))
+  asked = sum(v for k, v in counts.items() if k not in ("internals", "environment", "skipped"))
+  print(f"{100 * counts.get('passed', 0) / max(asked, 1):.2f} % of the {asked} that ask for what users have; without those that differ by the table of docs/python.md: "
+        f"{100 * counts.get('passed', 0) / max(asked - counts.get('differs', 0), 1):.2f} %")
 
 
 def main():
@@ -198,6 +222,7 @@ def main():
   p.add_argument("--limit", type=int, default=120, help="seconds of one test")
   p.add_argument("-v", action="store_true", help="each test that does not pass")
   p.add_argument("--compare", nargs=2)
+  p.add_argument("--failed", type=pathlib.Path, help="only the tests that do not pass in such a file of --json")
   p.add_argument("--one", help=argparse.SUPPRESS)
   args = p.parse_args()
   if args.compare: return compare(*args.compare)
@@ -207,8 +232,8 @@ def main():
   all_results, counts = {}, {}
   for file in args.files or [f for f in FILES if (root / "test" / f).is_file()]:
     with tempfile.NamedTemporaryFile("r", suffix=".json") as out:
-      command = [sys.executable, __file__, str(root), file, "--one", out.name, "--limit", str(args.limit), *(["--reference"] if args.reference else []), *(["-k", args.k] if args.k else [])]
-      env = {**os.environ, "DEV": "CPU", "CI": "1", "RUN_SLOW": "1", "UOPD_DEVICE_LIST": ",".join(f"CPU:{i}" for i in range(6))}
+      command = [sys.executable, __file__, str(root), file, "--one", out.name, "--limit", str(args.limit), *(["--reference"] if args.reference else []), *(["-k", args.k] if args.k else []), *(["--failed", str(args.failed.resolve())] if args.failed else [])]
+      env = {**os.environ, "DEV": "CPU", "CI": "1", "RUN_SLOW": "1", "UOPD_DEVICE_LIST": ",".join([*(f"CPU:{i}" for i in range(6)), *(f"NULL:{i}" for i in range(4))])}
       done = subprocess.run(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
       text = out.read()
     results = json.loads(text) if text else {"(process)": ("raised", f"ended with {done.returncode}: {done.stderr[-1500:]}")}

@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "client/cpp/jit/recording.h"
+#include "core/base/text.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
 #include "core/ir/verify/spec.h"
@@ -76,7 +77,7 @@ std::shared_ptr<TensorState> GraphState::NewTensor(UOp u, std::string device) {
   out->symbolic = !dims;
   out->dims = dims ? std::move(*dims) : ir::MaxDims(*ctx_, shape);
   out->dtype = u.dtype();
-  if (!InPieces(u)) out->device = std::move(device);
+  if (!InPieces(u)) out->device = DeviceOf(u, std::move(device));
   return out;
 }
 
@@ -101,6 +102,7 @@ std::shared_ptr<TensorState> GraphState::NewAlias(const std::shared_ptr<TensorSt
 }
 
 absl::Status GraphState::Assign(TensorState& t, UOp value) {
+  UOPD_TRY(CheckSamePlace(t.uop, value));
   // A view may be older than the assignments to what it is a view of: then its own value is news there.
   const bool own = t.uop == value;
   std::vector<std::pair<TensorState*, UOp>> changes;
@@ -212,11 +214,58 @@ absl::Status GraphState::Verified(UOp u) {
       if (auto it = bad_.find(src.id()); it != bad_.end() && s.ok()) s = it->second;
     }
     if (s.ok()) s = ir::VerifyNode(*ctx_, v, ir::Level::kClient);
+    placed_anywhere_ |= v.Is(Op::COPY) || (v.Is(Op::BUFFER) && !v.text().empty());
     if (!s.ok()) bad_.emplace(v.id(), s);
     multi_ |= v.Is(Op::MULTI);
   }
   auto it = bad_.find(u.id());
   return it == bad_.end() ? absl::OkStatus() : it->second;
+}
+
+// Without the name of the default device nothing is known: then the daemon checks it.
+const GraphState::Place& GraphState::PlaceOf(UOp u) {
+  static const Place unknown;
+  const std::string_view main = executor_->default_device();
+  if (!placed_anywhere_ || main.empty()) return unknown;
+  std::vector<const ir::Layout*> sources;
+  for (UOp v :
+       ir::Toposort(*ctx_, std::span(&u, 1), [&](UOp w) { return !places_.contains(w.id()); })) {
+    if (places_.contains(v.id())) continue;
+    Place place;
+    sources.clear();
+    for (UOp s : v.srcs()) {
+      const Place& source = places_.at(s.id());
+      sources.push_back(&source.layout);
+      if (place.error.ok()) place.error = source.error;
+    }
+    if (place.error.ok()) {
+      auto rule = ir::RuleOf(*ctx_, v, sources, main);
+      if (rule.ok())
+        place.layout = std::move(rule->result);
+      else
+        place.error = rule.status();
+    }
+    places_.emplace(v.id(), std::move(place));
+  }
+  return places_.at(u.id());
+}
+
+std::string GraphState::DeviceOf(UOp u, std::string device) {
+  const ir::Layout& layout = PlaceOf(u).layout;
+  const std::string_view main = executor_->default_device();
+  if (layout.anywhere() || layout.devices[0] == (device.empty() ? main : device)) return device;
+  return layout.devices[0] == main ? std::string() : std::string(layout.devices[0]);
+}
+
+absl::Status GraphState::CheckSamePlace(UOp to, UOp from) {
+  const Place &a = PlaceOf(to), &b = PlaceOf(from);
+  UOPD_TRY(b.error);
+  if (a.layout.anywhere() || b.layout.anywhere() || a.layout.pieces || b.layout.pieces ||
+      a.layout.devices == b.layout.devices)
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(Cat("a tensor on ", a.layout.devices[0],
+                                        " cannot take a value on ", b.layout.devices[0],
+                                        ": move it there first"));
 }
 
 const ir::Layout& GraphState::LayoutOf(UOp u) {
@@ -265,6 +314,7 @@ void GraphState::Compact() {
   verified_ = 0;  // nodes are verified again when they are used, which memoises their shapes again
   bad_.clear();
   layouts_.clear();
+  places_.clear();
   wire_.clear();
   forms_.clear();
   for (auto& reads : reads_) reads.clear();

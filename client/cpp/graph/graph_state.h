@@ -111,6 +111,14 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   // The devices and pieces of u, as far as the client knows them: a device without a name is the
   // daemon's default. REQUIRES: u is verified.
   const ir::Layout& LayoutOf(ir::UOp u);
+  // The error if values of several devices meet in u, or below it.
+  absl::Status CheckPlaces(ir::UOp u) {
+    return placed_anywhere_ ? PlaceOf(u).error : absl::OkStatus();
+  }
+  // The device of u. `device`: what it is if u needs none, such as a constant.
+  std::string DeviceOf(ir::UOp u, std::string device);
+  // INVALID_ARGUMENT if a tensor of value `to` cannot be assigned `from`, which is on another device.
+  absl::Status CheckSamePlace(ir::UOp to, ir::UOp from);
   bool InPieces(ir::UOp u) { return multi_ && LayoutOf(u).pieces; }
   // The value of u as a new node that is equal to no other node. It is computed and stored; with
   // CONTIGUOUS_BACKWARD only gradients see it.
@@ -326,6 +334,13 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   int64_t next_tag_ = 1;
   bool multi_ = false;  // a MULTI was made; until then every layout is one device
   absl::flat_hash_map<uint32_t, ir::Layout> layouts_;
+  bool placed_anywhere_ = false;  // a node names a device; until then everything is on one
+  struct Place {
+    ir::Layout layout;   // as in layouts_, with the name of the default device
+    absl::Status error;  // INVALID_ARGUMENT if values of several devices meet there or below
+  };
+  const Place& PlaceOf(ir::UOp u);
+  absl::node_hash_map<uint32_t, Place> places_;
   absl::flat_hash_map<uint32_t, Form> wire_;  // by id of a normalised sink
   std::vector<Recording*> recordings_;        // that have begun and not ended
   std::vector<Recording*> all_recordings_;    // these and those that are replayed

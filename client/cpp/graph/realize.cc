@@ -4,6 +4,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "client/cpp/graph/graph_state.h"
+#include "client/cpp/jit/recording.h"
 #include "core/base/text.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
@@ -74,6 +75,7 @@ UOp GraphState::NewTarget(const TensorState& t) {
 absl::StatusOr<GraphState::Plan> GraphState::MakePlan(
     std::span<const std::shared_ptr<TensorState>> tensors) {
   Plan plan;
+  absl::Status places;
   absl::flat_hash_set<const TensorState*> seen;
   const Recording* const recorder = RecorderOfCalls();
   std::vector<TensorState*> outside;
@@ -82,6 +84,7 @@ absl::StatusOr<GraphState::Plan> GraphState::MakePlan(
         !seen.insert(t.get()).second)
       return;
     if (IsOfOthers(*t)) NoteTaken(*t);
+    if (places.ok()) places = CheckPlaces(t->uop);
     if (recorder != nullptr && !t->replaces && t->writer != recorder->id() && !IsOfOthers(*t)) {
       outside.push_back(t.get());
       return;
@@ -102,6 +105,7 @@ absl::StatusOr<GraphState::Plan> GraphState::MakePlan(
         add(whole->shared_from_this());
     }
   }
+  UOPD_TRY(places);
   UOPD_TRY(SubmitApart(outside));
   if (plan.pending.empty()) return plan;
 

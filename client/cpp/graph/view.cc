@@ -2,6 +2,7 @@
 #include "client/cpp/graph/view.h"
 
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "client/cpp/graph/graph_state.h"
@@ -14,7 +15,7 @@ namespace {
 using ir::Op;
 using ir::UOp;
 
-constexpr ir::OpSet kViews = {Op::RESHAPE, Op::PERMUTE, Op::FLIP, Op::SHRINK};
+constexpr ir::OpSet kViews = {Op::RESHAPE, Op::PERMUTE, Op::FLIP, Op::SHRINK, Op::BITCAST};
 
 // The inverse: x, which has the shape of the part, at its place in the shape of the whole, and zeros elsewhere.
 UOp Placed(ir::UOpContext& ctx, UOp x, std::span<const UOp> steps, std::span<const UOp> shapes) {
@@ -61,7 +62,8 @@ UOp PartOf(ir::UOpContext& ctx, UOp whole, std::span<const UOp> steps) {
   for (size_t i = steps.size(); i-- > 0;) {
     ir::SymbolicDims srcs(steps[i].srcs().begin(), steps[i].srcs().end());
     srcs[0] = whole;
-    whole = ctx.WithSources(steps[i], srcs);
+    const ir::Dtype dtype = steps[i].Is(Op::BITCAST) ? steps[i].dtype() : whole.dtype();
+    whole = ctx.Make(steps[i].op(), dtype, srcs, steps[i].arg(), steps[i].tag());
   }
   return whole;
 }
@@ -122,7 +124,12 @@ UOp Updated(ir::UOpContext& ctx, UOp whole, std::span<const UOp> steps, UOp valu
   return ir::Where(ctx, Placed(ctx, all, steps, shapes), placed, whole);
 }
 
-UOp Written(ir::UOpContext& ctx, UOp whole, std::span<const UOp> steps, UOp value) {
+UOp Written(ir::UOpContext& ctx, UOp whole, std::span<const UOp> all_steps, UOp value) {
+  // Movements do the same to the bits of another dtype: the value becomes one of the whole's dtype, and they are all that is left.
+  std::vector<UOp> steps;
+  std::ranges::copy_if(all_steps, std::back_inserter(steps),
+                       [](UOp u) { return !u.Is(Op::BITCAST); });
+  value = ir::Bitcast(ctx, value, whole.dtype());
   if (steps.empty()) return value;
   if (!CanBeStored(whole, steps)) return Updated(ctx, whole, steps, value);
   return ir::After(ctx, whole, {ir::Store(ctx, PartOf(ctx, whole, steps), value)});
@@ -163,7 +170,8 @@ UOp StepIn(ir::UOpContext& to, UOp step, ir::UOpContext& from,
   // Zeros stand for what it was applied to.
   ir::SymbolicDims dims, srcs;
   for (UOp d : *from.ShapeOf(step.src(0))) dims.push_back(ir::CopyTo(from, d, to, map));
-  srcs.push_back(ir::Expand(to, to.Const(step.dtype(), 0), ir::ShapeArg(to, ir::Shape(dims))));
+  srcs.push_back(
+      ir::Expand(to, to.Const(step.src(0).dtype(), 0), ir::ShapeArg(to, ir::Shape(dims))));
   for (UOp s : step.srcs().subspan(1)) srcs.push_back(ir::CopyTo(from, s, to, map));
   return to.Make(step.op(), step.dtype(), srcs, ir::CopyArg(to, step));
 }

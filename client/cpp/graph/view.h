@@ -5,8 +5,8 @@
 // The model of aliasing. A tensor is a value: what is computed from it sees the value that it had then. An
 // assignment to a view changes the view and everything that it is a view of, at those elements; other tensors that were
 // made from these before keep what they saw. A tensor that is gone is passed over: its elements are found in what it was
-// a view of. RESHAPE, PERMUTE, FLIP, SHRINK and DETACH make views. EXPAND and PAD do not: an element of theirs is
-// several elements, or none.
+// a view of. RESHAPE, PERMUTE, FLIP, SHRINK, BITCAST to a dtype of the same size and DETACH make views. EXPAND and PAD do not: an element of
+// theirs is several elements, or none.
 #pragma once
 #include <span>
 #include <vector>
@@ -24,7 +24,7 @@ struct TensorState;
 // A tensor's place among views. Every live tensor is in the list of the live tensor that it is a view of, if there is one.
 struct View {
   TensorState* of = nullptr;  // null: it is no view
-  // The movement ops from the tensor to `of`, the last one first. Their first sources say nothing: the same movements are
+  // The movement ops and BITCASTs from the tensor to `of`, the last one first. Their first sources say nothing: the same movements are
   // applied to later values.
   absl::InlinedVector<ir::UOp, 3> steps;
   // Assignments to the tensor do not reach `of`. A recorded function assigns to its arguments, whatever they are views of.

@@ -252,6 +252,7 @@ Tensor Linspace(Client& client, double begin, double end, int64_t count, Dtype d
   Tensor i = client.Arange(0, std::max<int64_t>(count, 0), 1, Dtype::F64, site);
   if (!i.status().ok()) return i;
   if (count < 0) return Wrong(i, "Linspace", site, Cat("a count of ", count));
+  if (dtype == Dtype::Bool) return Wrong(i, "Linspace", site, "of bools");
   if (count == 1) return client.Full({1}, begin, dtype, site);
   // Each half is counted from its own end, so that both ends are exact.
   const double step = count == 0 ? 0 : (end - begin) / static_cast<double>(count - 1);

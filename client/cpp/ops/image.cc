@@ -12,6 +12,33 @@ namespace uopd::client::fn {
 namespace {
 
 // One axis resized: the position of element i is above / below, an exact quotient.
+// Bytes between those of a and of b, at rest / below of the way along the axis, to whole numbers as PyTorch does it: the weights are
+// integers, with as many bits as 16-bit arithmetic allows for the largest of them.
+Tensor BetweenBytes(const Tensor& a, const Tensor& b, const Tensor& rest, int64_t below,
+                    int64_t axis, int64_t n, bool align, Site site) {
+  const int64_t size = rest.dims()[0];
+  int64_t most = 0;
+  for (int64_t i = 0; i < size; ++i) {
+    const int64_t above =
+        align ? i * (size > 1 ? n - 1 : 0) : std::max<int64_t>((i * 2 + 1) * n - size, 0);
+    most = std::max({most, above % below, below - above % below});
+  }
+  int bits = 0;
+  while (bits < 22 && most * (int64_t{4} << bits) + below < below * (int64_t{1} << 16)) ++bits;
+  Dims column(a.dims().size(), 1);
+  column[static_cast<size_t>(axis)] = size;
+  auto weight = [&](const Tensor& part) {  // rounded
+    return (part * (int64_t{2} << bits) + below)
+        .FloorDiv(2 * below)
+        .Cast(Dtype::I32, site)
+        .Reshape(column, site);
+  };
+  const Tensor sum = a.Cast(Dtype::I32, site) * weight(below - rest) +
+                     b.Cast(Dtype::I32, site) * weight(rest) +
+                     (bits > 0 ? int64_t{1} << (bits - 1) : 0);
+  return (sum >> bits).Cast(Dtype::U8, site);
+}
+
 Tensor Resized(const Tensor& x, int64_t axis, int64_t size, InterpolateMode mode, bool align,
                Site site) {
   const int64_t n = x.dims()[static_cast<size_t>(axis)];
@@ -26,6 +53,9 @@ Tensor Resized(const Tensor& x, int64_t axis, int64_t size, InterpolateMode mode
   Tensor above = align ? i * (size > 1 ? n - 1 : 0) : (i * 2 + 1) * n - size;
   if (mode == InterpolateMode::kLinear) above = above.Maximum(0);
   const Tensor low = above.FloorDiv(below);
+  if (x.dtype() == Dtype::U8)
+    return BetweenBytes(element(low), element(low + 1), above - low * below, below, axis, n, align,
+                        site);
   Dims column(x.dims().size(), 1);
   column[static_cast<size_t>(axis)] = size;
   const Tensor t = ((above - low * below).Cast(x.dtype(), site) / static_cast<double>(below))
@@ -66,10 +96,11 @@ Tensor Interpolate(const Tensor& x, const Dims& size, InterpolateMode mode, bool
   if (!fits)
     return Wrong(x, "Interpolate", site, Cat("size ", Text(size), " for shape ", Text(x.dims())));
   const bool nearest = mode == InterpolateMode::kNearest || mode == InterpolateMode::kNearestExact;
-  Tensor out = nearest ? Another(x) : Wide(x, site);
-  for (size_t i = 0; i < sizes->size(); ++i)
+  const bool linear = mode == InterpolateMode::kLinear;
+  Tensor out = nearest || (linear && x.dtype() == Dtype::U8) ? Another(x) : Wide(x, site);
+  for (size_t i = sizes->size(); i-- > 0;)  // the last axis first: bytes are rounded for each axis
     out = Resized(out, static_cast<int64_t>(2 + i), (*sizes)[i], mode, align_corners, site);
-  return nearest ? out : out.Cast(FloatOf(x.dtype()), site);
+  return out.Cast(nearest || linear ? x.dtype() : FloatOf(x.dtype()), site);
 }
 
 Tensor PixelShuffle(const Tensor& x, int64_t factor, Site site) {

@@ -198,13 +198,16 @@ Tensor Tanh(const Tensor& x, Site site) {
 Tensor Asinh(const Tensor& x, Site site) { return InWide("Asinh", x, site, AsinhOf); }
 Tensor Acosh(const Tensor& x, Site site) {
   return InWide("Acosh", x, site, [](const Tensor& v) {
-    // Up to 3 by asinh, so that what is near 1 keeps its digits, and the slope there is infinite, not NaN.
-    const Tensor small = v<3.0, large = v> Large(v), out = v < 1.0;
-    const Tensor near = AsinhOf(((Guarded(small & out.Not(), v, 2) - 1.0) * 0.5).Sqrt()) * 2.0;
-    const Tensor s = Guarded((small | large).Not(), v, 4);
+    // Up to 3 by asinh, so that what is near 1 keeps its digits, and the slope there is infinite, not NaN. Below -1 there is no value,
+    // but 1 / sqrt(x^2 - 1) is a slope as elsewhere: that of -acosh(-x).
+    const Tensor negative = v < 0.0, a = Where(negative, v.Neg(), v);
+    const Tensor small = a<3.0, large = a> Large(v), inside = a < 1.0;
+    const Tensor near = AsinhOf(((Guarded(small & inside.Not(), a, 2) - 1.0) * 0.5).Sqrt()) * 2.0;
+    const Tensor s = Guarded((small | large).Not(), a, 4);
     const Tensor far = LogOfSum(s, ((s - 1.0) * (s + 1.0)).Sqrt());
-    const Tensor y = Where(large, LogOfTwice(Guarded(large, v, 1)), Where(small, near, far));
-    return Where(out, Like(v, std::numeric_limits<double>::quiet_NaN()), y);
+    const Tensor y = Where(large, LogOfTwice(Guarded(large, a, 1)), Where(small, near, far));
+    const Tensor root = Where(inside, Guarded(inside, a - 1.0, 1).Sqrt(), y);  // NaN, and no slope
+    return Where(negative, std::numeric_limits<double>::quiet_NaN() - root, root);
   });
 }
 Tensor Atanh(const Tensor& x, Site site) {
@@ -228,7 +231,9 @@ Tensor Round(const Tensor& x, Site site) {
 
 Tensor Copysign(Operand a, Operand b) {
   return OfPair("Copysign", a, b, [](const Tensor& x, const Tensor& y) {
-    return Where(SignBit(x) != SignBit(y), x.Neg(), x);
+    // The magnitude of x has a kink at 0, where its slope is that of abs.
+    const Tensor z = Where(SignBit(x) != SignBit(y), x.Neg(), x);
+    return Where(x == 0.0, z.Detach(), z);
   });
 }
 

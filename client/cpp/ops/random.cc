@@ -34,13 +34,27 @@ Tensor Shaped(Client& client, const Dims& dims, Dtype dtype, Site site) {
 
 // The bits of a fraction that are random.
 int DigitsOf(Dtype d) {
-  return d == Dtype::F64 ? 53 : d == Dtype::F32 ? 24 : d == Dtype::F16 ? 11 : 8;
+  switch (d) {
+    case Dtype::F64:
+      return 53;
+    case Dtype::F16:
+      return 11;
+    case Dtype::BF16:
+      return 8;
+    case Dtype::F8E4M3:
+      return 4;
+    case Dtype::F8E5M2:
+      return 3;
+    default:
+      return 24;
+  }
 }
 Tensor Uniform01(const GraphPtr& graph, const Dims& dims, Dtype d, Site site) {
   const int digits = DigitsOf(d);
-  return (Bits(graph, dims, site) >> (64 - digits)).Cast(d, site) * std::ldexp(1.0, -digits);
+  const Dtype at = ir::Bits(d) < 16 ? Dtype::F32 : d;  // d has all its values
+  const Tensor whole = (Bits(graph, dims, site) >> (64 - digits)).Cast(at, site);
+  return (whole * std::ldexp(1.0, -digits)).Cast(d, site);
 }
-bool HasDigits(Dtype d) { return ir::IsFloat(d) && ir::Bits(d) >= 16; }
 Tensor NoFloat(const Tensor& t, std::string_view what, Dtype d, Site site) {
   return Wrong(t, what, site, Cat("no random numbers of ", ir::Name(d)));
 }
@@ -57,20 +71,20 @@ Tensor Normal01(const GraphPtr& graph, const Dims& dims, Dtype d, Site site) {
 Tensor Rand(Client& client, const Dims& dims, Dtype dtype, Site site) {
   Tensor shaped = Shaped(client, dims, dtype, site);
   if (!shaped.status().ok()) return shaped;
-  if (!HasDigits(dtype)) return NoFloat(shaped, "Rand", dtype, site);
+  if (!ir::IsFloat(dtype)) return NoFloat(shaped, "Rand", dtype, site);
   return Uniform01(shaped.state()->graph, dims, dtype, site);
 }
 
 Tensor Randn(Client& client, const Dims& dims, Dtype dtype, Site site) {
   Tensor shaped = Shaped(client, dims, dtype, site);
   if (!shaped.status().ok()) return shaped;
-  if (!HasDigits(dtype)) return NoFloat(shaped, "Randn", dtype, site);
+  if (!ir::IsFloat(dtype)) return NoFloat(shaped, "Randn", dtype, site);
   return Normal01(shaped.state()->graph, dims, dtype, site);
 }
 
 Tensor Normal(Client& client, const Dims& dims, double mean, double std, Dtype dtype, Site site) {
   // Narrow floats are rounded once.
-  const bool narrow = dtype == Dtype::F16 || dtype == Dtype::BF16;
+  const bool narrow = ir::IsFloat(dtype) && ir::Bits(dtype) < 32;
   const Tensor z = Randn(client, dims, narrow ? Dtype::F32 : dtype, site);
   return (z * std + mean).Cast(dtype, site);
 }
@@ -171,13 +185,13 @@ Tensor Threefry(const Tensor& counter, Operand key) {
 Tensor RandLike(const Tensor& x, Site site) {
   if (auto error = Refused("RandLike", {&x}, site)) return *error;
   const Dtype d = FloatOf(x.dtype());
-  if (!HasDigits(d)) return NoFloat(x, "RandLike", d, site);
+  if (!ir::IsFloat(d)) return NoFloat(x, "RandLike", d, site);
   return Uniform01(x.state()->graph, x.dims(), d, site);
 }
 Tensor RandnLike(const Tensor& x, Site site) {
   if (auto error = Refused("RandnLike", {&x}, site)) return *error;
   const Dtype d = FloatOf(x.dtype());
-  if (!HasDigits(d)) return NoFloat(x, "RandnLike", d, site);
+  if (!ir::IsFloat(d)) return NoFloat(x, "RandnLike", d, site);
   return Normal01(x.state()->graph, x.dims(), d, site);
 }
 

@@ -41,11 +41,14 @@ absl::StatusOr<std::vector<Group>> GroupsOf(std::string_view side) {
     } else if (side.substr(i).starts_with(kDots)) {
       add(std::string(open ? kDots : kBareDots));
       length = kDots.size();
+      const bool joined = (i > 0 && IsNameChar(side[i - 1])) ||
+                          (i + length < side.size() && IsNameChar(side[i + length]));
+      if (joined) return absl::InvalidArgumentError("... is joined to a name");
     } else if (IsNameChar(c)) {
       while (i + length < side.size() && IsNameChar(side[i + length])) ++length;
       const std::string name(side.substr(i, length));
       const bool number = std::isdigit(static_cast<unsigned char>(c)) != 0;
-      if (number && name != "1")
+      if ((number && name != "1") || c == '_' || name.ends_with('_'))
         return absl::InvalidArgumentError(Cat("\"", name, "\" is no name of an axis"));
       if (!number) add(name);
       if (number && !open) groups.emplace_back();

@@ -32,7 +32,7 @@ std::pair<Tensor, Tensor> RunningMax(const Tensor& x, int64_t axis, std::string_
   // An element that is larger than all before it, or the first NaN: the last of them is the position.
   const int64_t n = t.dims()[static_cast<size_t>(axis)];
   const Tensor place = IotaAlong(t, axis, PositionDtype(n));
-  Tensor at = place;
+  Tensor at = place.Expand(t.dims(), site);
   if (n > 1) {
     const Tensor before = y.Narrow(axis, 0, n - 1, site), here = t.Narrow(axis, 1, n - 1, site);
     Tensor more = before < here;

@@ -4,7 +4,7 @@
 #include "client/cpp/graph/build.h"
 #include "core/ir/analysis/layout.h"
 #include "core/ir/build.h"
-#include "uopd/tensor.h"
+#include "uopd/devices.h"
 
 namespace uopd::client {
 namespace {
@@ -40,6 +40,12 @@ std::string DeviceName(std::string_view name) {
   absl::AsciiStrToUpper(&out);
   if (!out.empty()) out += colon == std::string_view::npos ? ":0" : name.substr(colon);
   return out;
+}
+
+absl::Status CheckDevices(const Tensor& t, Site site) {
+  UOPD_TRY(t.status());
+  const absl::Status status = t.state()->graph->CheckPlaces(Value(t));
+  return status.ok() ? status : Located("Devices", site, status);
 }
 
 Tensor Tensor::Shard(const std::vector<std::string>& devices, int64_t axis, const Dims& sizes,

@@ -252,8 +252,12 @@ absl::Status Tensor::Backward(Site site) const {
   UOPD_ASSIGN(std::vector<Tensor> gradients, Gradient(*this, targets, site));
   for (size_t i = 0; i < targets.size(); ++i) {
     auto& grad = targets[i].state()->grad;
-    const Tensor sum = grad == nullptr ? gradients[i] : Tensor(grad) + gradients[i];
-    grad = sum.state();
+    if (grad == nullptr) {
+      grad = gradients[i].state();
+    } else {  // whoever holds the gradient sees the sum
+      Tensor sum(grad);
+      UOPD_TRY(sum.TryAssign({sum + gradients[i], site}));
+    }
   }
   return absl::OkStatus();
 }
@@ -305,8 +309,10 @@ absl::StatusOr<std::vector<Tensor>> Gradient(const Tensor& loss, std::span<const
   std::vector<Tensor> out;
   for (size_t i = 0; i < targets.size(); ++i) {
     const UOp gradient = ReplaceValues(ctx, (*gradients)[i], back);
-    out.push_back(Made(targets[i], gradient, "Gradient", site));
-    UOPD_TRY(out.back().status());
+    // A value of its own, even if it is the target in another shape.
+    auto state = graph.NewTensor(gradient, targets[i].state()->device);
+    if (!state->error.ok()) return Located("Gradient", site, state->error);
+    out.emplace_back(std::move(state));
   }
   return out;
 }

@@ -30,6 +30,7 @@
 
 #include "core/base/status.h"
 #include "uopd/client.h"
+#include "uopd/devices.h"
 #include "uopd/future.h"
 #include "uopd/tensor.h"
 
@@ -149,10 +150,13 @@ inline std::vector<Tensor> Tensors(const std::vector<const Handle*>& handles) {
 
 namespace internal {
 
-inline absl::Status StatusOf(const Tensor& t) { return t.status(); }
+inline absl::Status StatusOf(const Tensor& t) {
+  UOPD_TRY(t.status());
+  return client::CheckDevices(t);
+}
 inline absl::Status StatusOf(const absl::Status& s) { return s; }
 inline absl::Status StatusOf(const std::vector<Tensor>& all) {
-  for (const Tensor& t : all) UOPD_TRY(t.status());
+  for (const Tensor& t : all) UOPD_TRY(StatusOf(t));
   return absl::OkStatus();
 }
 template <class... T>
@@ -160,8 +164,8 @@ absl::Status StatusOf(const std::tuple<T...>& all) {
   return StatusOf(std::apply([](const auto&... t) { return std::vector<Tensor>{t...}; }, all));
 }
 inline absl::Status StatusOf(const std::pair<Tensor, Tensor>& p) {
-  UOPD_TRY(p.first.status());
-  return p.second.status();
+  UOPD_TRY(StatusOf(p.first));
+  return StatusOf(p.second);
 }
 
 inline Handle ToPython(Tensor t) { return Handle(std::move(t)); }

@@ -44,7 +44,7 @@ void BindIndexing(Ops op) {
     const Site site = CallerSite();
     const client::SiteScope scope(site);
     Tensor t = Locked([&] { return fn::Index(x.tensor(), items, site); });
-    Check(Locked([&] { return t.status(); }));
+    Check(Locked([&] { return internal::StatusOf(t); }));
     return Handle(std::move(t));
   });
   m.def("assign_index", [](Handle& x, const nb::tuple& python_items, const Arg& value) {
@@ -62,7 +62,7 @@ void BindIndexing(Ops op) {
     const Site site = CallerSite();
     const client::SiteScope scope(site);
     Tensor t = Locked([&] { return fn::IndexPut(x.tensor(), items, value.At(site), accumulate); });
-    Check(Locked([&] { return t.status(); }));
+    Check(Locked([&] { return internal::StatusOf(t); }));
     return Handle(std::move(t));
   });
   op("index_select",

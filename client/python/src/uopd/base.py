@@ -2,6 +2,7 @@
 """What the parts of Tensor share: the handle of the client library, wrapping, and arguments."""
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from . import _core
@@ -83,8 +84,9 @@ def expanded(h: _core.Handle, shape: Any) -> _core.Handle:
 
 class Base:
   """The handle, and the properties that need nothing else."""
-  __slots__ = ("_h", "__weakref__")
+  __slots__ = ("_h", "_gradient", "__weakref__")
   _h: _core.Handle
+  _gradient: weakref.ref[Tensor]
 
   @property
   def shape(self) -> tuple[Any, ...]:

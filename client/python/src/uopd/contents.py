@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import operator
+import pickle
 from typing import TYPE_CHECKING, Any
 
 from . import _core, runtime
-from .base import Base, tensor_class
+from .base import Base, tensor_class, wrap
 from .convert import to_numpy
 from .dtype import dtypes, to_dtype
 from .errors import WrongArgument
@@ -61,8 +62,8 @@ class Contents(Base):
     """A new NumPy array with the contents. bfloat16 and 8-bit floats become float32."""
     return to_numpy(self._h)
   def data(self) -> memoryview:
-    """The contents as a memoryview, with the shape of the tensor."""
-    return memoryview(self.numpy())
+    """The contents as a memoryview, with the shape of the tensor; (0,) if it has no elements."""
+    return memoryview(self.numpy() if self.numel() else self.numpy().reshape(0))
   def tolist(self) -> Any:
     """The contents as nested lists of Python's numbers."""
     return self.numpy().tolist()
@@ -87,9 +88,15 @@ class Contents(Base):
     if kwargs.get("dl_device") not in (None, (1, 0)): raise BufferError("tensors are exported to the CPU only")
     return self.numpy().__dlpack__()
   def __dlpack_device__(self) -> tuple[int, int]: return (1, 0)
-  def __reduce__(self) -> Any:
+  def __reduce_ex__(self, protocol: Any) -> Any:
+    # From protocol 5 on the contents may travel beside the pickle. They are the state: arguments would be kept until all is read.
+    if protocol >= 5 and not _is_symbolic(self): return (_blank, (self.shape, self.dtype.name, self._h.requires_grad), pickle.PickleBuffer(self._bytes()))
     bits = self if self.dtype.numpy_name else self.bitcast(dtypes.uint8 if self.dtype.itemsize == 1 else dtypes.uint16)  # type: ignore[attr-defined]
     return (_unpickled, (bits.numpy(), self.dtype.name, self._h.requires_grad))
+  def __setstate__(self, data: Any) -> None:
+    h = _core.from_buffer(runtime.client(), self._h.dtype, list(self.shape), data)
+    if self._h.requires_grad is not None: h.requires_grad = self._h.requires_grad
+    self._h = h
   def __repr__(self) -> str:
     return f"<Tensor {self.shape} {self.dtype.name}{' realized' if self._h.is_realized else ''}{_shown(self)}>"
   def _repr_html_(self) -> str:
@@ -114,4 +121,9 @@ def _shown(t: Contents) -> str:
 def _unpickled(array: Any, dtype: str, requires_grad: bool | None) -> Tensor:
   kind = to_dtype(dtype)
   t = tensor_class()(array, dtype=kind) if kind.numpy_name else tensor_class()(array).bitcast(kind)
+  return t if requires_grad is None else t.requires_grad_(requires_grad)
+
+
+def _blank(shape: tuple[int, ...], dtype: str, requires_grad: bool | None) -> Tensor:
+  t = wrap(_core.empty(runtime.client(), list(shape), to_dtype(dtype).core))
   return t if requires_grad is None else t.requires_grad_(requires_grad)

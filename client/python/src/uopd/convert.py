@@ -53,8 +53,9 @@ def handle_of(data: Any, dtype: DType | None) -> _core.Handle:
     kind = dtype or dtypes.from_py(data)
     try: array = np.array(data, dtype=kind.numpy_name or "float32")
     except OverflowError:
-      if dtype is not None: raise
-      array, kind = np.array(data, dtype="int64"), dtypes.int64
+      array = np.array(data, dtype="int64")
+      if dtype is None: kind = dtypes.int64
+      else: array = array.astype(kind.numpy_name or "float32")  # keeps the low bits, as all versions of NumPy do it for arrays
     except ValueError as e: raise ValueError(f"lists of different lengths make no tensor: {e}") from None
     return _of_array(array, dtype or kind)
   if isinstance(data, int): return _of_array(np.array(data, dtype=(dtype or dtypes.int64).numpy_name), dtype)

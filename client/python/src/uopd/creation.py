@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from . import _core, runtime
 from .base import Base, arg, sizes, tensor_class, wrap
 from .dtype import DType, DTypeLike, dtypes, to_dtype
-from .errors import WrongArgument
+from .errors import WrongArgument, WrongNumber
 from .runtime import client
 from .variable import Size, is_size
 
@@ -23,7 +23,7 @@ def _code(dtype: DTypeLike | None, default: Any = None) -> int:
 def _number(x: Any, kind: DType) -> Any:
   """A number that the client library takes."""
   if not isinstance(x, (int, float)): x = x.item() if hasattr(x, "item") else float(x)
-  if dtypes.is_int(kind) and isinstance(x, int) and not kind.min <= x <= kind.max: raise ValueError(f"{x} is no value of {kind.name}")
+  if dtypes.is_int(kind) and isinstance(x, int) and not kind.min <= x <= kind.max: raise WrongNumber(f"{x} is no value of {kind.name}")
   return x if not isinstance(x, int) or dtypes.is_int(kind) else float(x)
 
 
@@ -32,7 +32,11 @@ def _is_large(x: Any, kind: DType) -> bool:
   return kind is dtypes.uint64 and isinstance(x, int) and 2**63 <= x < 2**64
 
 
-def _shape(shape: tuple[Any, ...]) -> list[Any]: return sizes(shape[0], shape[1:]) if shape else []
+def _shape(shape: tuple[Any, ...]) -> list[Any]:
+  out = sizes(shape[0], shape[1:]) if shape else []
+  for n in out:
+    if isinstance(n, float): raise WrongArgument(f"a shape is made of integers, not of {n}")
+  return out
 
 
 def _largest(shape: tuple[Any, ...]) -> list[int]: return [d.vmax if isinstance(d, Size) else d for d in _shape(shape)]
@@ -50,7 +54,9 @@ def placed(t: Tensor, device: Any = None, requires_grad: bool | None = None) -> 
   elif runtime.is_disk(device):
     from .disk import moved_to_file
     moved_to_file(t, device)
-  elif device is not None: t._h = _core.to(t._h, device)
+  elif device is not None:
+    if runtime.device_name(device) not in runtime.Device.devices: raise WrongArgument(f"the daemon has no device {device}: {', '.join(runtime.Device.devices)}")
+    t._h = _core.to(t._h, device)
   if requires_grad is not None: t._h.requires_grad = requires_grad
   return t
 
@@ -99,7 +105,8 @@ class Creation(Base):
   @staticmethod
   def arange(start: Any, stop: Any = None, step: Any = 1, dtype: DTypeLike | None = None, device: Any = None,
              requires_grad: bool | None = None) -> Tensor:
-    """From start (0 if only one number is given) up to stop, without it. Integers beyond int32 are int64.
+    """From start (0 if only one number is given) up to stop, without it. Integers beyond int32 are int64, unless a dtype is given: an
+    OverflowError, then.
 
     >>> Tensor.arange(2, 8, 2).tolist()
     [2, 4, 6]
@@ -111,9 +118,11 @@ class Creation(Base):
       return _made(_core.arange_of(client(), arg(start), arg(stop), arg(step), _code(dtype, kind)), device, requires_grad)
     if all(isinstance(v, int) for v in (start, stop, step)):
       numbers = range(start, stop, step) if step else ()
-      kind = dtypes.default_int
-      if numbers and not (kind.min <= min(numbers[0], numbers[-1]) and max(numbers[0], numbers[-1]) <= kind.max): kind = dtypes.int64
-      return _made(_core.arange(client(), start, stop, step, _code(dtype, kind)), device, requires_grad)
+      ends = (numbers[0], numbers[-1]) if numbers else ()
+      kind = dtypes.default_int if dtype is None else to_dtype(dtype)
+      if dtype is None and any(not kind.min <= n <= kind.max for n in ends): kind = dtypes.int64
+      for n in ends: _number(n, kind)
+      return _made(_core.arange(client(), start, stop, step, kind.core), device, requires_grad)
     count = max(0, math.ceil((stop - start) / step))
     h = _core.arange(client(), 0, count, 1, dtypes.float64.core)
     return _made(_core.cast(_core.add(_core.mul(h, float(step)), float(start)), _code(dtype)), device, requires_grad)
@@ -183,8 +192,10 @@ class Creation(Base):
     return _cornered(_made(_core.rand(client(), _largest(shape), _code(dtype)), device, requires_grad), shape)
   @staticmethod
   def randn(*shape: Any, dtype: DTypeLike | None = None, device: Any = None, requires_grad: bool | None = None) -> Tensor:
-    """Random floats of the normal distribution with mean 0 and standard deviation 1."""
-    return _cornered(_made(_core.randn(client(), _largest(shape), _code(dtype)), device, requires_grad), shape)
+    """Random floats of the normal distribution with mean 0 and standard deviation 1; for another dtype these, converted."""
+    kind = to_dtype(dtype) if dtype is not None else dtypes.default_float
+    if not dtypes.is_float(kind): return _cornered(_made(_core.cast(_core.randn(client(), _largest(shape), dtypes.float32.core), kind.core), device, requires_grad), shape)
+    return _cornered(_made(_core.randn(client(), _largest(shape), kind.core), device, requires_grad), shape)
   @staticmethod
   def uniform(*shape: Any, low: float = 0.0, high: float = 1.0, dtype: DTypeLike | None = None, device: Any = None,
               requires_grad: bool | None = None) -> Tensor:

@@ -8,12 +8,20 @@ class Error(RuntimeError):
   code = "UNKNOWN"
 
 
-class WrongArgument(ValueError, RuntimeError):
-  """What a method refuses by itself. It is raised at its line, of which an Error tells by its text."""
+class WrongArgument(ValueError, AssertionError, RuntimeError):
+  """What a method refuses by itself. It is raised at its line, of which an Error tells by its text. Tinygrad asserts much of it."""
   code = "INVALID_ARGUMENT"
 
 
-class InvalidArgument(Error, ValueError): code = "INVALID_ARGUMENT"
+class WrongNumber(WrongArgument, OverflowError):
+  """A number that the element type does not have."""
+
+
+class InvalidArgument(Error, ValueError, AssertionError): code = "INVALID_ARGUMENT"
+class InvalidIndex(InvalidArgument, IndexError):
+  """What x[...] refuses: NumPy raises an IndexError."""
+
+
 class OutOfRange(Error, IndexError): code = "OUT_OF_RANGE"
 class ResourceExhausted(Error, MemoryError): code = "RESOURCE_EXHAUSTED"
 class DeadlineExceeded(Error, TimeoutError): code = "DEADLINE_EXCEEDED"

@@ -12,6 +12,8 @@ import time
 from typing import Any, Callable, Iterable, TypeVar
 
 from . import runtime
+from .context_var import BEAM as BEAM, DEBUG as DEBUG, FLOAT16 as FLOAT16, IMAGE as IMAGE, JIT as JIT, NOOPT as NOOPT, RING as RING
+from .context_var import TRAINING as TRAINING, WINO as WINO, ContextVar as ContextVar
 from .runtime import Context as Context
 
 T = TypeVar("T")

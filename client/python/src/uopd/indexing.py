@@ -9,7 +9,7 @@ from . import _core
 from .base import Base, arg, expanded, handle, wrap
 from .convert import handle_of, is_numpy
 from .dtype import BY_CORE, dtypes
-from .errors import WrongArgument
+from .errors import InvalidArgument, InvalidIndex, WrongArgument
 from .variable import Size
 
 if TYPE_CHECKING:
@@ -86,7 +86,8 @@ class Indexing(Base):
     """
     items = self._items(indices)
     if _is_symbolic(items) or self._h.is_symbolic: return wrap(_symbolic(self._h, items))
-    return wrap(_core.index(self._h, tuple(_item(i) for i in items)))
+    try: return wrap(_core.index(self._h, tuple(_item(i) for i in items)))
+    except InvalidArgument as e: raise InvalidIndex(*e.args) from None
   def __setitem__(self, indices: Any, value: Any) -> None:
     """x[...] = v: all that x[...] reads, and masks. The value broadcasts. At a mask it has the shape of x[mask], or one that
     broadcasts to it; values for each true element are counted first, which waits.
@@ -102,7 +103,8 @@ class Indexing(Base):
       return
     items = self._items(indices)
     if _is_symbolic(items) or self._h.is_symbolic: return _assign_symbolic(self._h, items, value)
-    _core.assign_index(self._h, tuple(_item(i) for i in items), arg(value))
+    try: _core.assign_index(self._h, tuple(_item(i) for i in items), arg(value))
+    except InvalidArgument as e: raise InvalidIndex(*e.args) from None
 
   def __delitem__(self, indices: Any) -> None: raise TypeError("elements of a tensor cannot be deleted")
 
@@ -121,6 +123,7 @@ class Indexing(Base):
           raise IndexError(f"a mask of shape {tuple(mask.shape)} for the axes from {at} on of shape {self.shape}")
         positions = wrap(mask).nonzero()
         items += [positions[:, k] for k in range(axes)]
+    if sum(i is Ellipsis for i in items) > 1: raise IndexError("a single ellipsis stands for all axes that are not named")
     used = sum(i is not None and i is not Ellipsis for i in items)
     if used > self.ndim: raise IndexError(f"too many indices: {used} for a tensor with {self.ndim} axes")
     axis = 0
@@ -168,7 +171,9 @@ def _masked(h: _core.Handle, mask: _core.Handle, value: _core.Handle) -> _core.H
 
 def _item(i: Any) -> Any:
   if i is None or i is Ellipsis or isinstance(i, int) and not isinstance(i, bool): return i
-  if isinstance(i, slice): return tuple(None if v is None else operator.index(v) for v in (i.start, i.stop, i.step))
+  if isinstance(i, slice):
+    if any(isinstance(v, Base) for v in (i.start, i.stop, i.step)): raise TypeError("a slice has no tensors as limits: read them by item()")
+    return tuple(None if v is None else operator.index(v) for v in (i.start, i.stop, i.step))
   if is_numpy(i) and i.ndim == 0 and i.dtype.kind in "iu": return int(i)
   if isinstance(i, (Base, list, tuple)) or is_numpy(i):
     if isinstance(i, (list, tuple)) and not i: return handle_of([], dtypes.default_int)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _core
 from .base import Base, all_of, arg, expanded, reshaped, sizes, wrap
+from .dtype import dtypes
 from .errors import WrongArgument
 from .variable import Size
 
@@ -88,7 +89,8 @@ class Movement(Base):
     return self.shrink([None if d is None else (0, d) for d in sizes(shape, args)])
   def pad(self, padding: Any, mode: str = "constant", value: float = 0.0) -> Tensor:
     """Elements before and after each axis: ((before, after), ...) for all axes, None for none, or flat from the last
-    axis on, as PyTorch has it. Negative numbers cut off. Modes: constant, reflect, replicate, circular.
+    axis on, as PyTorch has it. Negative numbers cut off. Modes: constant, reflect, replicate, circular. A value that is no integer
+    makes floats of integers.
 
     >>> Tensor([1, 2, 3]).pad((1, 2)).tolist()
     [0, 1, 2, 3, 0, 0]
@@ -99,10 +101,12 @@ class Movement(Base):
       pairs = [(0, 0)] * (self.ndim - len(padding) // 2) + list(zip(padding[-2::-2], padding[::-2], strict=True))
     else: pairs = [(0, 0) if p is None else p for p in padding]
     if len(pairs) != self.ndim: raise WrongArgument(f"padding for {len(pairs)} axes of a tensor with {self.ndim}")
+    h = self._h
+    if not float(value).is_integer() and not dtypes.is_float(self.dtype): h = _core.cast(h, dtypes.default_float.core)
     if _symbolic(v for p in pairs for v in p) or self._h.is_symbolic:
       if mode != "constant": raise NotImplementedError(f"pad mode {mode!r} with sizes that are made of variables")
-      return wrap(_core.pad_to(self._h, [arg(p[0]) for p in pairs], [arg(p[1]) for p in pairs], float(value)))
-    return wrap(_core.pad(self._h, [p[0] for p in pairs], [p[1] for p in pairs], _PAD_MODES[mode], float(value)))
+      return wrap(_core.pad_to(h, [arg(p[0]) for p in pairs], [arg(p[1]) for p in pairs], float(value)))
+    return wrap(_core.pad(h, [p[0] for p in pairs], [p[1] for p in pairs], _PAD_MODES[mode], float(value)))
   def pad_to(self, shape: Any, *args: Any, value: float = 0) -> Tensor:
     """Elements after each axis, so that the result has this shape; None keeps a size."""
     return self.pad([(0, 0 if n is None else n - d) for n, d in zip(sizes(shape, args), self.shape, strict=True)], value=value)

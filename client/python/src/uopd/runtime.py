@@ -92,10 +92,14 @@ class Context(ContextDecorator):
   dtypes. DEV: the device of new tensors. JIT=0: functions under TinyJit are called each time. All other settings of tinygrad are accepted and change nothing. Also a decorator.
   A scope is one of the thread that enters it: other threads see nothing of it. DEFAULT_FLOAT, DEFAULT_INT, DEV and JIT are those of the process.
   """
-  __slots__ = ("_changes", "_training", "_progress", "_own", "_owned")
+  __slots__ = ("_changes", "_training", "_progress", "_own", "_owned", "_all", "_held")
 
   def __init__(self, **changes: Any) -> None:
+    from . import context_var
     from .settings import Changes
+    self._all = dict(changes)
+    self._held: list[Any] = []
+    for name in [n for n in changes if context_var.is_own(n) and n not in context_var.OF_THE_DAEMON and n not in ("TRAINING", "JIT")]: del changes[name]
     self._training = changes.pop("TRAINING", None)
     self._progress = changes.pop("PROGRESS", None)
     self._own = Changes(changes)
@@ -110,11 +114,15 @@ class Context(ContextDecorator):
       self._own.leave(own)
       raise
     self._owned.append(own)
+    from . import context_var
+    self._held.append(context_var.enter(self._all))
     if self._training is not None: scopes.training.push(bool(self._training))
     if self._progress is not None: scopes.progress.push(self._progress)
   def __exit__(self, *args: object) -> None:
     if self._progress is not None: scopes.progress.pop()
     if self._training is not None: scopes.training.pop()
+    from . import context_var
+    context_var.leave(self._held.pop())
     if self._changes: _settings.pop().end()
     self._own.leave(self._owned.pop())
 

@@ -6,6 +6,7 @@ Names and signatures are those of tinygrad's public interface; docs/python.md sa
 from __future__ import annotations
 
 import pathlib
+import weakref
 from contextlib import ContextDecorator
 from typing import Any
 
@@ -86,8 +87,10 @@ class Tensor(Creation, Elementwise, Functions, Activations, Movement, Indexing, 
     self._h = x._h
     return self
   def clone(self, device: Any = None) -> Tensor:
-    """A copy with memory of its own."""
-    return self._still(placed(wrap(_core.contiguous(self._h)), device))
+    """A copy with memory of its own; also of the gradient."""
+    copy, gradient = self._still(placed(wrap(_core.contiguous(self._h)), device)), self.grad
+    if gradient is not None: copy.grad = gradient.clone(device)
+    return copy
   def __copy__(self) -> Tensor: return wrap(_core.snapshot(self._h))
   def _changed(self, x: Tensor) -> Tensor:
     """What `self += y` makes of self, where x is self + y. A view of a tensor that is there gets another value, and that tensor keeps
@@ -135,13 +138,22 @@ class Tensor(Creation, Elementwise, Functions, Activations, Movement, Indexing, 
     return self
   @property
   def grad(self) -> Tensor | None:
-    """What backward() left, or what was set."""
+    """What backward() left, or what was set. backward() adds to it: whoever holds the gradient sees the sum."""
     h = self._h.grad
-    return None if h is None else wrap(h)
+    if h is None: return None
+    # The same object as long as somebody has it.
+    seen = self._gradient() if hasattr(self, "_gradient") else None
+    if seen is not None and seen._h.same_as(h): return seen
+    gradient = wrap(h)
+    self._gradient = weakref.ref(gradient)
+    return gradient
   @grad.setter
   def grad(self, value: Tensor | None) -> None:
-    if value is None: self._h.clear_grad()
-    else: self._h.set_grad(value._h)
+    if value is None:
+      self._h.clear_grad()
+      return
+    self._h.set_grad(value._h)
+    self._gradient = weakref.ref(value)
   def backward(self, gradient: Tensor | None = None) -> Tensor:
     """Adds d(self)/d(tensor) to the grad of every tensor with requires_grad. If self was computed from none of these, every
     float tensor that it was computed from gets a gradient, except those with requires_grad=False.

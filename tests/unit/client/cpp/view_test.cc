@@ -39,6 +39,20 @@ TEST_F(ViewTest, AnAssignmentToAViewChangesTheTensor) {
   }
 }
 
+TEST_F(ViewTest, AnAssignmentToOtherBitsChangesTheTensor) {
+  for (const bool stored : {false, true}) {
+    const Tensor x = stored ? Stored({4}) : Ramp({4}) + 0.0;
+    Tensor bits = x.Bitcast(Dtype::U32), part = x.Shrink({2}, {4}).Bitcast(Dtype::I32);
+    bits.Assign(In({4}, {0x40800000, 0x40400000, 0x40000000, 0x3f800000}, Dtype::U32));
+    EXPECT_THAT(Out(x), ElementsAre(4, 3, 2, 1));
+    part.Reshape({2, 1}).Flip({0}).Assign(In({2, 1}, {0x3f800000, 0x40800000}, Dtype::I32));
+    EXPECT_THAT(Out(x), ElementsAre(4, 3, 4, 1));
+    bits.Bitcast(Dtype::I32).Shrink({1}, {2}).Assign(0x40000000);
+    EXPECT_THAT(Out(x), ElementsAre(4, 2, 4, 1));
+    EXPECT_THAT(Out(bits.Shrink({1}, {2})), ElementsAre(0x40000000));
+  }
+}
+
 TEST_F(ViewTest, EachReadSeesTheValueOfItsMoment) {
   const Tensor x = Stored({4}), before = x + 0.0, view = x.Shrink({0}, {2});
   x.Shrink({0}, {1}).Assign(5);

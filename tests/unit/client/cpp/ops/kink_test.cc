@@ -3,6 +3,7 @@
 #include "tests/unit/client/cpp/gradient_check.h"
 #include "uopd/activations.h"
 #include "uopd/losses.h"
+#include "uopd/math.h"
 
 namespace uopd::client {
 namespace {
@@ -24,6 +25,9 @@ const Kink kKinks[] = {
     {"clip, high", 2, 1, [](const Tensor& x) { return x.Clip(-1, 2); }},
     {"clip, both", 1, 1, [](const Tensor& x) { return x.Clip(1, 1); }},
     {"abs", 0, 0, [](const Tensor& x) { return x.Abs(); }},
+    {"copysign", 0, 0, [](const Tensor& x) { return fn::Copysign(x, 1.0); }},
+    {"copysign of -0", -0.0, 0, [](const Tensor& x) { return fn::Copysign(x, 1.0); }},
+    {"copysign, another sign", 3, -1, [](const Tensor& x) { return fn::Copysign(x, -1.0); }},
     {"relu6, low", 0, 0, [](const Tensor& x) { return fn::Relu6(x); }},
     {"relu6, high", 6, 0, [](const Tensor& x) { return fn::Relu6(x); }},
     {"hardtanh, low", -1, 0, [](const Tensor& x) { return fn::HardTanh(x); }},
@@ -74,6 +78,30 @@ TEST_F(KinkTest, BothOperands) {
   EXPECT_EQ(slopes(a.Minimum(b)), (Slopes{1, 0.5, 0, 0, 0.5, 1}));
   EXPECT_EQ(slopes(a.AtLeast(b)), (Slopes{0, 1, 1, 1, 0, 0}));
   EXPECT_EQ(slopes(a.AtMost(b)), (Slopes{1, 1, 0, 0, 0, 1}));
+}
+
+TEST_F(KinkTest, WhereThereIsNoValueThereIsNoSlope) {
+  for (const Dtype d : {Dtype::F32, Dtype::F64, Dtype::F16}) {
+    for (const double at : {0.5, 0.0, -0.5}) {
+      const Tensor x = In({1}, {at}, d), targets[] = {x};
+      const Tensor y = fn::Acosh(x);
+      const auto slope = Gradient(y.Sum(), targets);
+      ASSERT_TRUE(slope.ok()) << slope.status();
+      EXPECT_TRUE(std::isnan(Out(y)[0])) << at;
+      EXPECT_TRUE(std::isnan(Out((*slope)[0])[0])) << at;
+    }
+  }
+}
+
+TEST_F(KinkTest, SlopeWithoutAValue) {
+  for (const double at : {-1.5, -2.5, -300.0, -1e6}) {
+    const Tensor x = In({1}, {at}, Dtype::F64), targets[] = {x};
+    const Tensor y = fn::Acosh(x);
+    const auto slope = Gradient(y.Sum(), targets);
+    ASSERT_TRUE(slope.ok()) << slope.status();
+    EXPECT_TRUE(std::isnan(Out(y)[0])) << at;
+    EXPECT_NEAR(Out((*slope)[0])[0] * std::sqrt(at * at - 1), 1, 1e-12) << at;
+  }
 }
 
 TEST_F(KinkTest, NanStays) {

@@ -44,7 +44,23 @@ TEST_F(RandomTest, FractionsOfAllDtypes) {
                           [](double v) { return v * 0x1p24 != std::floor(v * 0x1p24); }));
   EXPECT_FALSE(fn::Rand(client_, {2}, Dtype::I32).status().ok());
   EXPECT_FALSE(fn::Rand(client_, {-2}, Dtype::F32).status().ok());
-  EXPECT_FALSE(fn::Randn(client_, {2}, Dtype::F8E4M3).status().ok());
+}
+
+TEST_F(RandomTest, EightBitFractions) {
+  for (const auto& [d, count] : {std::pair(Dtype::F8E4M3, 16), std::pair(Dtype::F8E5M2, 8)}) {
+    std::vector<int> seen(static_cast<size_t>(count));
+    const auto x = Out(fn::Rand(client_, {8000}, d).Cast(Dtype::F32));
+    for (double v : x) {
+      ASSERT_TRUE(v >= 0 && v < 1 && v * count == std::floor(v * count)) << v;
+      ++seen[static_cast<size_t>(v * count)];
+    }
+    for (int n : seen) EXPECT_NEAR(n, 8000 / count, 8 * std::sqrt(8000.0 / count)) << ir::Name(d);
+    const auto z = Moments(Out(fn::Randn(client_, {20000}, d).Cast(Dtype::F32)));
+    EXPECT_NEAR(z.first, 0, 0.04);
+    EXPECT_NEAR(z.second, 1, 0.06);
+    EXPECT_EQ(fn::RandnLike(In({2}, {1, 1}, d)).dtype(), d);
+  }
+  EXPECT_FALSE(fn::Randn(client_, {2}, Dtype::I32).status().ok());
 }
 
 TEST_F(RandomTest, ContinuesTheStreamOfTheClient) {

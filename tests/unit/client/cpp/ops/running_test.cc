@@ -126,6 +126,12 @@ TEST_F(RunningTest, AxesAndDtypes) {
   EXPECT_THAT(Out(fn::LogCumSumExp(In({2}, {-1000, 1000}))), ElementsAre(-1000, 1000));
   EXPECT_THAT(Out(fn::CumProd(Ramp({0, 2}), 0)), IsEmpty());
   EXPECT_FALSE(fn::CumProd(Ramp({2}), 1).status().ok());
+  for (const Dims& dims : {Dims{2, 1, 3}, Dims{2, 0, 3}, Dims{0, 3}, Dims{2, 3, 0}}) {
+    for (int64_t axis = 0; axis < static_cast<int64_t>(dims.size()); ++axis) {
+      EXPECT_EQ(fn::CumMax(Ramp(dims), axis).second.dims(), dims);
+      EXPECT_EQ(fn::CumMin(Ramp(dims), axis).second.dims(), dims);
+    }
+  }
   EXPECT_TRUE(fn::CumMax(Ramp({})).first.status().ok());
   EXPECT_FALSE(fn::CumMax(Ramp({}), 1).first.status().ok());
   EXPECT_FALSE(fn::CumMin(Tensor()).first.status().ok());
