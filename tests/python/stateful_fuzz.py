@@ -22,6 +22,7 @@ REFUSED = {
   "two inputs are the same tensor": "a recording with one tensor twice",
   "made outside of the function and not realised": "a recorded function that assigns to a tensor without memory",
   "made outside of it and not realised": "a recorded function that computes with a tensor without memory, of which something was assigned since",
+  "setitem on a tensor with other uses": "tinygrad: an assignment to elements of a tensor that others were made from",
   "computes nothing": "a function that computes nothing",
 }
 
@@ -103,11 +104,12 @@ def main():
   parser.add_argument("--count", type=int, default=1000)
   parser.add_argument("--length", type=int, default=22, help="steps of a program")
   parser.add_argument("--most", type=int, default=20, help="different programs after which it ends")
-  parser.add_argument("--tinygrad", action="store_true", help="tinygrad against the model")
+  parser.add_argument("--tinygrad", action="store_true", help="tinygrad against the model: programs without recorded functions, gradients and tensors that are older than an assignment")
   parser.add_argument("--show", action="store_true", help="print the program of the seed")
   for what in ("jit", "gradients"): parser.add_argument(f"--no-{what}", dest=what, action="store_false", help=f"programs without {what}")
   args = parser.parse_args()
   choices = {"jit": args.jit, "gradients": args.gradients}
+  if args.tinygrad: choices = {"jit": False, "gradients": False, "fresh": True}  # where it means the same
   if args.show:
     print("\n".join(Maker(args.seed, **choices).program(args.length)[0]))
     return

@@ -174,21 +174,23 @@ class Model:
 
   # Views.
   def _alias(self): return Model(None, node=self.node)  # another tensor of the same value
-  def _view(self, f, detach=False):
+  def _view(self, f, detach=False, plain=True):
     at = f(np.arange(self.a.size).reshape(self.shape))
     if detach: node = Node(self.a, name=("detach", self.node.same))
-    elif at.shape == self.shape and np.array_equal(at.reshape(-1), np.arange(self.a.size)): node = self.node
-    else: node = Node(self.a.reshape(-1)[at], [(self.node, self._scatter(at))], ("view", at.shape, at.tobytes()))
+    else:
+      nothing = at.shape == self.shape and np.array_equal(at.reshape(-1), np.arange(self.a.size))
+      node = self.node if nothing and plain else \
+        Node(self.a.reshape(-1)[at], [(self.node, self._scatter(at))], ("view", at.shape, at.tobytes()), (self.node,) if nothing else ())
     t = Model(None, node=node)
     t.of, t.above, t.where = weakref.ref(self), (self.of, self.above, self.where), at
     if self.requires_grad is False: t.requires_grad = False
     return t
   def reshape(self, *shape): return self._view(lambda i: i.reshape(shape))
   def flatten(self): return self._view(lambda i: i.reshape(-1))
-  def permute(self, *order): return self._view(lambda i: i.transpose(order))
+  def permute(self, *order): return self._view(lambda i: i.transpose(order), plain=False)
   @property
-  def T(self): return self._view(lambda i: i.T)
-  def flip(self, axis): return self._view(lambda i: np.flip(i, axis))
+  def T(self): return self._view(lambda i: i.T, plain=False)
+  def flip(self, axis): return self._view(lambda i: np.flip(i, axis), plain=False)
   def unsqueeze(self, axis): return self._view(lambda i: np.expand_dims(i, axis))
   def shrink(self, parts): return self._view(lambda i: i[tuple(slice(None) if p is None else slice(*p) for p in parts)])
   def chunk(self, n, dim): return [self._view(lambda i, p=p: p) for p in np.array_split(np.arange(self.a.size).reshape(self.shape), n, dim)]
@@ -196,7 +198,8 @@ class Model:
   def diagonal(self): return self._view(lambda i: i.diagonal())
   def __getitem__(self, key):
     key = key if isinstance(key, tuple) else (key,)
-    if not any(isinstance(k, (list, Model, np.ndarray)) for k in key): return self._view(lambda i: np.asarray(i[key]))
+    if not any(isinstance(k, (list, Model, np.ndarray)) for k in key): \
+      return self._view(lambda i: np.asarray(i[key]), plain=not any(isinstance(k, slice) and (k.step or 1) != 1 for k in key))
     plain = tuple(k.a if isinstance(k, Model) else k for k in key)
     at = np.arange(self.a.size).reshape(self.shape)[plain]
     return self._value(lambda a: a[plain], self._scatter(at), ("index", at.shape, at.tobytes()))

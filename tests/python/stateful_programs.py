@@ -75,7 +75,8 @@ class Maker:
 
   def key(self, shape, advanced):
     """Text of an index."""
-    r, out, lists, axis = self.rng, [], advanced and self.rng.random() < .35, 0
+    r, out, lists = self.rng, [], advanced and self.rng.random() < .35
+    numbers = not lists  # beside lists, a number is an index of positions in NumPy, and none in tinygrad
     if not shape: return "..."
     if advanced and r.random() < .1: return r.choice(self.tensors(lambda t: t.kind == "bool" and t.shape == shape) or ["..."])
     many = r.randrange(1, len(shape) + 1)
@@ -89,9 +90,8 @@ class Maker:
         if len(positions) > 1 and r.random() < .5: r.shuffle(positions)
         out.append(f"{positions}" if r.random() < .6 else f"Tensor({positions})")
         lists = False
-      elif what < .3: out.append(str(r.randrange(-n, n)))
+      elif what < .3 and numbers: out.append(str(r.randrange(-n, n)))
       else: out.append(self.span(n))
-      axis += 1
     return ", ".join(out)
 
   # Expressions. Each returns text.
@@ -211,6 +211,15 @@ class Maker:
     if self.scope[n].a.size == 1: kinds += [f"see({n}.item())"] * 3
     return self.rng.choice(kinds)
 
+  def drop_old(self, before):
+    """Where a library's tensors may see what is assigned later to those that they were made from: forgets these tensors."""
+    changed = {n for n, node in before.items() if n in self.scope and self.scope[n].node is not node}
+    if not changed: return
+    old = [n for n in before if n in self.scope and n not in changed and (self.scope[n].node.sources or self.scope[n].of)]
+    step = "\n".join([f"{n}.realize()" for n in sorted(changed)] + ([f"del {', '.join(old)}"] if old else []))
+    exec(step, self.scope)  # noqa: S102
+    self.steps.append(step)
+
   def forget(self):
     names = [n for n in self.tensors(empty=True) if n not in self.held()]
     return f"del {self.rng.choice(names)}" if len(names) > 5 and not self.inside else None
@@ -292,14 +301,18 @@ class Maker:
     kinds = [(self.create, 3), (self.compute, 8), (self.assign, 7), (self.read, 4), (self.forget, 1), (self.gradient, 2), (self.detach, 1), (self.function, 2), (self.call, 6)]
     kinds, weights = [k for k, _ in kinds], [w for _, w in kinds]
     self.steps += [f"{self.new()} = {self.literal(self.rng.choice(SHAPES), self.rng.choice(['float32', 'int32']))}" for _ in range(2)]
+    if self.fresh: self.steps = [f"{s}.realize()" for s in self.steps]
     self.restart()
     for _ in range(4 * length):
       if len(self.steps) >= length: break
-      functions = len(self.functions)
+      functions, before = len(self.functions), {n: self.scope[n].node for n in self.tensors(empty=True)}
       step = self.rng.choices(kinds, weights)[0]()
       if step is None: continue
+      if self.fresh and step.startswith("x") and " = " in step.split("[")[0]: step += f"\n{step.split(' = ')[0]}.realize()"
       done, error = run([step], self.scope)
-      if error is None and sum(len(t.a.reshape(-1)) for t in self.scope.values() if isinstance(t, Model)) < 600: self.steps.append(step)
+      if error is None and sum(len(t.a.reshape(-1)) for t in self.scope.values() if isinstance(t, Model)) < 600:
+        self.steps.append(step)
+        if self.fresh: self.drop_old(before)
       else:
         del self.functions[functions:]
         self.restart()

@@ -21,7 +21,7 @@ def test_many_clients_train_at_once():
   assert r["slowest"] <= 2 * r["fastest"] + 0.2, r  # a step takes under a millisecond here: less than the noise of a busy machine
 
 
-@pytest.mark.parametrize("work, steps", [(memory.replays, 20_000), (memory.builds, 4_000)])
+@pytest.mark.parametrize("work, steps", [(memory.replays, 20_000), (memory.builds, 4_000), (memory.forwards, 4_000), (memory.training_with_reads, 2_000)])
 def test_memory_is_flat(connection_of_its_own, work, steps):
   seen = memory.run(work, steps)
   (_, client, daemon, _), (_, client_end, daemon_end, _) = seen[1], seen[-1]

@@ -8,7 +8,7 @@ import tarfile
 import numpy as np
 import pytest
 import uopd
-from uopd import Context, GlobalCounters, Tensor, TinyJit, UOp, Variable, dtypes, fetch, function, getenv, nn
+from uopd import Context, Device, GlobalCounters, Tensor, TinyJit, UOp, Variable, dtypes, fetch, function, getenv, nn
 from uopd.helpers import Timing, colored, prod, tqdm, trange
 from uopd.settings import WITHOUT_MEANING
 
@@ -204,7 +204,7 @@ def test_windows_as_large_as_their_input():
   lambda x: x.sum(2), lambda x: x.cumsum(2), lambda x: x.softmax(3), lambda x: x.sort(-3), lambda x: x.flip(2), lambda x: x.transpose(0, 2), lambda x: x.permute(0, 2),
   lambda x: x.unsqueeze(4), lambda x: x.unsqueeze(-4), lambda x: x.cat(x, dim=2), lambda x: x.stack(x, dim=3), lambda x: Tensor.stack([x, x], dim=-4),
   lambda x: x.gather(2, Tensor([[0]])), lambda x: x.flatten(0, 2), lambda x: x.unflatten(2, (1, 1)), lambda x: x.roll(1, 2), lambda x: x.squeeze(2), lambda x: x.split(1, 2),
-  lambda x: x.argmax(2), lambda x: x[3], lambda x: x[0, 0, 0], lambda x: x.shard(("CPU",), 2), lambda x: x.repeat_interleave(2, 2), lambda x: x.unfold(2, 1, 1),
+  lambda x: x.argmax(2), lambda x: x[3], lambda x: x[0, 0, 0], lambda x: x.shard((Device.DEFAULT,), 2), lambda x: x.repeat_interleave(2, 2), lambda x: x.unfold(2, 1, 1),
   lambda x: x.topk(1, 2), lambda x: x.cummax(2), lambda x: x.log_softmax(-3), lambda x: x.diagonal(0, 0, 2)])
 def test_axes_out_of_range_are_index_errors(refused):
   with pytest.raises(IndexError): refused(Tensor.ones(2, 3))
@@ -235,7 +235,7 @@ def test_gradients_of_copies_and_moves():
   copy.grad += 1  # a gradient of its own
   assert x.grad.tolist() == [2, 4] and copy.grad.tolist() == [3, 5]
   assert Tensor([1.0]).is_param_(False).clone().is_param is False
-  moved = x.to_("CPU")
+  moved = x.to_(Device.DEFAULT)
   assert moved.grad.tolist() == [2, 4]
   assert (x * 2).sum().gradient(x, gradient=Tensor([3.0]))[0].tolist() == [6, 6]
 

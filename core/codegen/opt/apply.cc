@@ -262,6 +262,8 @@ UOp OptPlan::Make() {
     for (size_t i = 0; i < made.size(); ++i) {
       if (!made[i].maybe_valid) continue;
       bool along = Along(index.src(1), i);
+      // A gate says what it says of iterations that there are: i == j < 3 lets i be 3 where j is padded to 4.
+      if (index.Is(Op::INDEX) && index.n_src() == 3) along |= Along(index.src(2), i);
       for (UOp r : index.closed()) along |= r == axes_[i].range;
       if (!along) continue;
       valid = valid ? And(ctx_, valid, made[i].maybe_valid) : made[i].maybe_valid;
