@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "client/cpp/graph/build.h"
 #include "client/cpp/graph/graph_state.h"
+#include "core/base/text.h"
 #include "uopd/jit.h"
 
 namespace uopd::client {

@@ -237,7 +237,7 @@ void Recording::EndHistories(std::span<const uint64_t> inputs) {
     all_reads_ = std::make_shared<const std::vector<uint64_t>>(std::move(all));
     last_inputs_.assign(inputs.begin(), inputs.end());
   }
-  Histories::Moment now = graph_->histories_.Now(graph_->executor().NewHandle());
+  Histories::Moment now = graph_->histories_.Now(graph_->executor_->NewHandle());
   for (const auto& result : results_) {
     const auto t = result.lock();
     if (t == nullptr || !IsStored(t->uop)) continue;
