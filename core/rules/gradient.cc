@@ -134,7 +134,8 @@ Gradients CastRule(UOpContext& ctx, UOp y, UOp g) {
   return {ir::IsFloat(y.src(0).dtype()) ? ir::Cast(ctx, g, y.src(0).dtype()) : UOp()};
 }
 Gradients NoGradient(UOpContext&, UOp y, UOp) { return Gradients(y.n_src(), UOp()); }
-Gradients DetachRule(UOpContext&, UOp y, UOp g) {
+Gradients DetachRule(UOpContext& ctx, UOp y, UOp g) {
+  if (y.n_src() > 2) return {UOp(), Times(ctx, g, y.src(2)), UOp()};
   return y.n_src() > 1 ? Gradients{UOp(), g} : Gradients{UOp()};
 }
 Gradients Through(UOpContext&, UOp, UOp g) { return {g}; }

@@ -11,7 +11,7 @@
 //                        kTieSecond gives all of it to that operand.
 //   SCAN MAX             of values that tie the first one gets it.
 //   TRUNC, comparisons, integers, casts to or from integers, BITCAST   no gradient flows.
-//   DETACH               no gradient flows, or to the second source, which has the value's shape.
+//   DETACH               no gradient flows, or to the second source, which has the value's shape, times the third one.
 //   SQRT and LOG2 at 0, POW of a negative base   the result of IEEE arithmetic (inf or NaN).
 //   POW with base 0   the gradient of the exponent is 0.
 //

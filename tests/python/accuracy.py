@@ -76,11 +76,11 @@ FUNCTIONS = {
   "atan2": Function(T.atan2, np.arctan2, pair=True), "hypot": Function(T.hypot, np.hypot, pair=True),
   "sinh": Function(T.sinh, np.sinh), "cosh": Function(T.cosh, np.cosh), "tanh": Function(T.tanh, np.tanh),
   "asinh": Function(T.asinh, np.arcsinh), "acosh": Function(T.acosh, np.arccosh, (1, np.inf)), "atanh": Function(T.atanh, np.arctanh, (-1, 1)),
-  "erf": Function(T.erf, by_mpmath("erf")), "erfc": Function(T.erfc, erfc, f32=4, f64=4),
-  "sigmoid": Function(T.sigmoid, sigmoid, f32=2.5, f64=2.5), "silu": Function(T.silu, silu, f32=3, f64=3, normal=(-87, -708)),
-  "gelu": Function(lambda t: t.gelu("none"), gelu, f32=4, f64=4, normal=(-12.5, -37)),
+  "erf": Function(T.erf, by_mpmath("erf")), "erfc": Function(T.erfc, erfc),
+  "sigmoid": Function(T.sigmoid, sigmoid), "silu": Function(T.silu, silu, normal=(-87, -708)),
+  "gelu": Function(lambda t: t.gelu("none"), gelu, normal=(-12.5, -37)),
   "softplus": Function(T.softplus, softplus), "logsigmoid": Function(T.logsigmoid, lambda x: -softplus(-x)),
-  "mish": Function(T.mish, lambda x: x * np.tanh(softplus(x)), f32=4, f64=4, normal=(-87, -708)),
+  "mish": Function(T.mish, lambda x: x * np.tanh(softplus(x)), normal=(-87, -708)),
   "elu": Function(T.elu, lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0)))),
 }
 

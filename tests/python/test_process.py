@@ -88,19 +88,52 @@ os.kill(os.getpid(), signal.SIGKILL)
   finally: os.kill(child, signal.SIGKILL)
 
 
-def test_a_new_connection_starts_the_own_daemon_again_if_it_has_ended():
-  r = python("""
-import os, signal
+KILL = """
+import os, signal, time
+import numpy as np
 import uopd
-from uopd import Tensor, daemon
-Tensor([1]).numpy()
-folder = daemon._own.folder
-os.kill(daemon._own._process.pid, signal.SIGKILL)
-daemon._own._process.wait()
+from uopd import Tensor, TinyJit, daemon
+def kill(wait=True):
+  process = daemon._own._process
+  os.kill(process.pid, signal.SIGKILL)
+  process.wait()
+  limit = time.monotonic() + 50
+  while wait and time.monotonic() < limit:  # until another one is reached
+    try: (Tensor([1]) + 1).tolist()
+    except uopd.errors.Unavailable: time.sleep(0.02)
+    else: wait = False
+"""
+
+
+def test_work_goes_on_when_the_own_daemon_has_ended():
+  r = python(KILL + """
+stored = Tensor(np.arange(300000.0)).realize()
+stored = (stored + 1).realize()
+step = TinyJit(lambda x: (x * 2).realize())
+for _ in range(3): step(Tensor([1.0, 2.0]))
+address = daemon._own.address
+uopd.sync()
+kill()
+print((Tensor([1]) + 1).tolist(), (Tensor(np.arange(3.0)) * 2).tolist(), step(Tensor([3.0, 4.0])).tolist(), daemon._own.address == address)
+try: print(stored.numpy())
+except uopd.Error as e: print(type(e).__name__, "restarted" in str(e))
 uopd.connect()
-print((Tensor([1]) + 1).tolist(), os.path.exists(folder))
+print((Tensor([1]) + 1).tolist())
 """, env=own_environment())
-  assert r.stdout == "[2] False\n", (r.stdout, r.stderr)
+  assert r.stdout == "[2] [0.0, 2.0, 4.0] [6.0, 8.0] True\nFailedPrecondition True\n[2]\n", (r.stdout, r.stderr)
+
+
+def test_a_daemon_that_ends_again_and_again_is_started_by_connect():
+  r = python(KILL + """
+daemon.STARTS_LIMIT = 2
+Tensor([1]).numpy()
+kill()
+Tensor([1]).numpy()
+kill(wait=False)
+uopd.connect()
+print((Tensor([1]) + 1).tolist())
+""", env=own_environment())
+  assert r.stdout == "[2]\n", (r.stdout, r.stderr)
 
 
 def test_tensors_of_the_parent_are_refused_after_fork():

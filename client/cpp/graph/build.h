@@ -23,6 +23,11 @@ inline Tensor Wrong(const Tensor& t, std::string_view what, Site site, std::stri
 }
 // The result of a movement operation that moves nothing: a view of the whole tensor. REQUIRES: t.status() is OK.
 Tensor Same(const Tensor& t);
+// The result of an operation that has nothing to compute: another tensor of the same value, or t if it has an error. An assignment
+// to one does not change the other.
+inline Tensor Another(const Tensor& t) { return t.Snapshot(); }
+// t in another dtype; t itself, the same tensor, if it has the dtype. For values that an operation does not return.
+Tensor As(const Tensor& t, Dtype dtype, Site site);
 // A tensor of value u that an operation made from t, on t's device. It is a view of t if u is one of t's value (view.h).
 // REQUIRES: t.status() is OK.
 Tensor Made(const Tensor& t, ir::UOp u, std::string_view what, Site site);

@@ -39,7 +39,7 @@ Tensor RandomNormal(const std::shared_ptr<GraphState>& graph, const Dims& dims, 
 }
 
 Tensor Tensor::Dropout(double p, Site site) const {
-  if (!status().ok() || p == 0) return *this;
+  if (!status().ok() || p == 0) return Another(*this);
   if (!(p >= 0 && p < 1)) return Wrong(*this, "Dropout", site, uopd::Cat("the probability is ", p));
   const Tensor keep = RandomUniform(state_->graph, dims(), site) >= p;
   return Where(keep, *this * (1 / (1 - p)), ScalarLike(*this, dtype(), 0));

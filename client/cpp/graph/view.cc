@@ -137,32 +137,25 @@ void BeginView(TensorState& t, TensorState& of, UOp step) {
   of.view.first = &t;
 }
 
-void EndView(TensorState& t) {
+void LeaveView(TensorState& t) {
   View& v = t.view;
-  TensorState* last = nullptr;
-  for (TensorState* own = v.first; own != nullptr; own = own->view.next) {
-    own->view.of = v.of;
-    if (v.of != nullptr)
-      own->view.steps.insert(own->view.steps.end(), v.steps.begin(), v.steps.end());
-    else
-      own->view.steps.clear();
-    last = own;
+  if (v.of == nullptr) return;
+  (v.previous != nullptr ? v.previous->view.next : v.of->view.first) = v.next;
+  if (v.next != nullptr) v.next->view.previous = v.previous;
+  v.of = v.next = v.previous = nullptr;
+  v.steps.clear();
+}
+
+void EndView(TensorState& t) {
+  while (TensorState* const own = t.view.first) {
+    auto steps = std::move(own->view.steps);
+    LeaveView(*own);
+    if (t.view.of == nullptr) continue;
+    BeginView(*own, *t.view.of, UOp());
+    steps.insert(steps.end(), t.view.steps.begin(), t.view.steps.end());
+    own->view.steps = std::move(steps);
   }
-  if (v.of == nullptr) {
-    for (TensorState* own = v.first; own != nullptr;) {
-      TensorState* const next = own->view.next;
-      own->view.next = own->view.previous = nullptr;
-      own = next;
-    }
-    return;
-  }
-  // Its views take its place in the list.
-  TensorState* const first = v.first != nullptr ? v.first : v.next;
-  (v.previous != nullptr ? v.previous->view.next : v.of->view.first) = first;
-  if (first != nullptr) first->view.previous = v.previous;
-  if (last == nullptr) return;
-  last->view.next = v.next;
-  if (v.next != nullptr) v.next->view.previous = last;
+  LeaveView(t);
 }
 
 UOp StepIn(ir::UOpContext& to, UOp step, ir::UOpContext& from,

@@ -33,6 +33,8 @@ struct View {
 
 // Makes a new tensor a view of another one. Without a step, or with a DETACH, the view is the whole tensor.
 void BeginView(TensorState& t, TensorState& of, ir::UOp step);
+// The tensor is no view any more. Its own views stay its views.
+void LeaveView(TensorState& t);
 // The tensor is about to be gone: its views become views of what it is a view of.
 void EndView(TensorState& t);
 

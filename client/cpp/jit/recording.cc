@@ -263,8 +263,7 @@ void Recording::Separate(TensorState& output) const {
   for (const Known& known : known_) {
     if (known.state.lock().get() == &output) return;
   }
-  EndView(output);
-  output.view = View();
+  LeaveView(output);
   if (!IsStored(output.uop) || output.replaces) return;
   const uint64_t number = NumbersOf(output.uop)[0];
   for (const Recorded& recorded : calls_) {

@@ -81,9 +81,6 @@ Tensor LogSigmoid(const Tensor& x, Site site) {
 Tensor Softsign(const Tensor& x, Site site) {
   return InWide("Softsign", x, site, [](const Tensor& v) { return v / (v.Abs() + 1.0); });
 }
-Tensor Mish(const Tensor& x, Site site) {
-  return InWide("Mish", x, site, [](const Tensor& v) { return v * Tanh(SoftplusOf(v)); });
-}
 
 Tensor HardSigmoid(const Tensor& x, double slope, double offset, Site site) {
   if (slope == 0 && x.status().ok()) return Wrong(x, "HardSigmoid", site, "the slope is 0");

@@ -39,7 +39,7 @@ Tensor Roll(const Tensor& x, const Dims& shifts, const Dims& axes, Site site) {
     const Tensor parts[] = {out.Narrow(*a, n - by, by, site), out.Narrow(*a, 0, n - by, site)};
     out = Concat(parts, *a, site);
   }
-  return out;
+  return out.state() == x.state() ? Another(x) : out;
 }
 
 Tensor Slice(const Tensor& x, int64_t axis, std::optional<Size> begin, std::optional<Size> end,

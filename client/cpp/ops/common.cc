@@ -5,6 +5,7 @@
 #include <limits>
 #include <numbers>
 
+#include "client/cpp/ops/exp_parts.h"
 #include "client/cpp/ops/operands.h"
 #include "core/ir/build.h"
 #include "uopd/movement.h"
@@ -32,7 +33,7 @@ std::optional<Tensor> Refused(std::string_view what, std::initializer_list<const
 }
 
 Tensor Wide(const Tensor& x, Site site) {
-  return ir::IsFloat(x.dtype()) && ir::Bits(x.dtype()) >= 32 ? x : x.Cast(Dtype::F32, site);
+  return ir::IsFloat(x.dtype()) && ir::Bits(x.dtype()) >= 32 ? x : As(x, Dtype::F32, site);
 }
 
 FloatPair FloatPairOf(std::string_view what, Operand a, Operand b) {
@@ -80,8 +81,8 @@ Tensor Guarded(const Tensor& condition, const Tensor& x, double v) {
 }
 
 Tensor Polynomial(const Tensor& u, std::span<const double> c) {
-  Tensor out = Like(u, c.back());
-  for (size_t i = c.size() - 1; i-- > 0;) out = out * u + c[i];
+  Tensor out = Like(u, c.back());  // a scalar, so it broadcasts
+  for (size_t i = c.size() - 1; i-- > 0;) out = MulAdd(out, u, c[i]);
   return out;
 }
 

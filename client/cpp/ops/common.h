@@ -66,7 +66,7 @@ inline Tensor Like(const Tensor& t, double v) { return ScalarLike(t, t.dtype(), 
 template <class F>
 Tensor InWide(std::string_view what, const Tensor& x, Site site, F f) {
   if (auto error = FirstError(what, {&x}, site)) return *error;
-  return f(Wide(x, site)).Cast(FloatOf(x.dtype()), site);
+  return As(f(Wide(x, site)), FloatOf(x.dtype()), site);
 }
 
 // Two operands as tensors of one float dtype of at least 32 bits, whose shapes broadcast.
@@ -80,7 +80,7 @@ FloatPair FloatPairOf(std::string_view what, Operand a, Operand b);
 template <class F>
 Tensor OfPair(std::string_view what, Operand a, Operand b, F f) {
   const FloatPair p = FloatPairOf(what, a, b);
-  return p.error ? *p.error : f(p.a, p.b).Cast(p.dtype, a.site());
+  return p.error ? *p.error : As(f(p.a, p.b), p.dtype, a.site());
 }
 
 // `v` with one entry for each of n axes (a single entry is repeated), or nullopt.
@@ -95,7 +95,7 @@ Tensor Least(const Tensor& t, Site site);
 // what the daemon looks for in attention.
 Tensor ExpOfOffset(const Tensor& off);
 
-// x times the normal distribution function: the exact gelu. In math.cc. REQUIRES: f32 or f64.
+// x times the normal distribution function: the exact gelu. In error_function.cc. REQUIRES: f32 or f64.
 Tensor TimesNormal(const Tensor& x);
 
 // x where the condition holds, else v. For branches of functions: the gradient of a branch that is
@@ -103,6 +103,12 @@ Tensor TimesNormal(const Tensor& x);
 Tensor Guarded(const Tensor& condition, const Tensor& x, double v);
 // c[0] + c[1] u + c[2] u^2 + ...
 Tensor Polynomial(const Tensor& u, std::span<const double> c);
+inline bool Is64(const Tensor& x) { return x.dtype() == Dtype::F64; }
+// The one for u's dtype, f32 or f64.
+inline Tensor PolynomialOf(const Tensor& u, std::span<const double> f32,
+                           std::span<const double> f64) {
+  return Polynomial(u, Is64(u) ? f64 : f32);
+}
 // The sign bit, also of zeros and NaNs. REQUIRES: a float dtype of 16, 32 or 64 bits.
 Tensor SignBit(const Tensor& x);
 // True everywhere, in the shape of x.

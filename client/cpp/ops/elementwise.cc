@@ -166,9 +166,12 @@ Tensor Where(Operand condition, Operand a, Operand b) {
       ir::Where(v.ctx(), ir::Cast(v.ctx(), Value(*condition.tensor()), Dtype::Bool), v[0], v[1]));
 }
 
+Tensor As(const Tensor& t, Dtype dtype, Site site) {
+  if (!t.status().ok() || t.dtype() == dtype) return t;
+  return Made(t, ir::Cast(Ctx(t), Value(t), dtype), "Cast", site);
+}
 Tensor Tensor::Cast(Dtype dtype, Site site) const {
-  if (!status().ok() || this->dtype() == dtype) return *this;
-  return Made(*this, ir::Cast(Ctx(*this), Value(*this), dtype), "Cast", site);
+  return this->dtype() == dtype ? Another(*this) : As(*this, dtype, site);
 }
 namespace {
 
@@ -213,7 +216,7 @@ Tensor BitcastSizes(const Tensor& t, Dtype dtype, Site site) {
 }  // namespace
 
 Tensor Tensor::Bitcast(Dtype dtype, Site site) const {
-  if (!status().ok() || this->dtype() == dtype) return *this;
+  if (!status().ok() || this->dtype() == dtype) return Another(*this);
   if (ir::ByteSize(dtype) > 0 && ir::ByteSize(dtype) != ir::ByteSize(this->dtype()))
     return BitcastSizes(*this, dtype, site);
   return Made(*this, ir::Bitcast(Ctx(*this), Value(*this), dtype), "Bitcast", site);
@@ -228,7 +231,7 @@ Tensor Tensor::Reciprocal(Site site) const {
   return UnaryOp(*this, Op::RECIPROCAL, "Reciprocal", site);
 }
 Tensor Tensor::Trunc(Site site) const {
-  return ir::IsFloat(dtype()) ? UnaryOp(*this, Op::TRUNC, "Trunc", site) : *this;
+  return ir::IsFloat(dtype()) ? UnaryOp(*this, Op::TRUNC, "Trunc", site) : Another(*this);
 }
 
 Tensor Tensor::Not(Site site) const {
@@ -248,17 +251,17 @@ Tensor Tensor::Rsqrt(Site site) const {
 Tensor Tensor::Square(Site site) const { return Operand(*this, site) * *this; }
 
 Tensor Tensor::Floor(Site site) const {
-  if (!status().ok() || !ir::IsFloat(dtype())) return *this;
+  if (!status().ok() || !ir::IsFloat(dtype())) return Another(*this);
   const Tensor t = Trunc(site);
   return Where(*this < t, t - 1.0, t);
 }
 Tensor Tensor::Ceil(Site site) const {
-  if (!status().ok() || !ir::IsFloat(dtype())) return *this;
+  if (!status().ok() || !ir::IsFloat(dtype())) return Another(*this);
   const Tensor t = Trunc(site);
   return Where(t < *this, t + 1.0, t);
 }
 Tensor Tensor::Abs(Site site) const {
-  if (!status().ok() || ir::IsUnsigned(dtype()) || dtype() == Dtype::Bool) return *this;
+  if (!status().ok() || ir::IsUnsigned(dtype()) || dtype() == Dtype::Bool) return Another(*this);
   return Maximum({Neg(site), site});
 }
 
@@ -267,8 +270,7 @@ Tensor Tensor::IsNan(Site site) const {
   return Operand(*this, site) != *this;
 }
 Tensor Tensor::Sign(Site site) const {
-  if (!status().ok()) return *this;
-  if (dtype() == Dtype::Bool) return *this;
+  if (!status().ok() || dtype() == Dtype::Bool) return Another(*this);
   const Tensor zero = ScalarLike(*this, dtype(), 0), one = ScalarLike(*this, dtype(), 1);
   // An element that is neither positive nor negative is 0 or NaN. It stays as it is.
   Tensor positive = Where({zero < *this, site}, one, *this);
@@ -300,10 +302,6 @@ Tensor Tensor::Tanh(Site site) const {
   return fn::InWide("Tanh", *this, site, [&](const Tensor& x) {
     return (Operand(x, site) * 2.0).Sigmoid(site) * 2.0 - 1.0;
   });
-}
-Tensor Tensor::Silu(Site site) const {
-  return fn::InWide("Silu", *this, site,
-                    [&](const Tensor& x) { return Operand(x, site) * x.Sigmoid(site); });
 }
 Tensor Tensor::Gelu(Site site) const {
   return fn::InWide("Gelu", *this, site, [&](const Tensor& x) {

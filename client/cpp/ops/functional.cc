@@ -232,33 +232,42 @@ struct Masked {
   Tensor some;  // true where a query sees any key; empty: all of them do
 };
 
-// Scores without the keys that a query does not see: those are -inf. A query that sees none keeps finite scores, so that
-// nothing and no gradient becomes NaN; its result is to be replaced by 0. The mask broadcasts to the scores. `later` is true
-// for keys that come too late, `early` where a query sees a key that does not; all three may be empty.
+// Scores without the keys that a query does not see. No row becomes NaN, and no gradient: a query that sees no key keeps finite
+// scores, and its result is to be replaced by 0. So keys that the mask hides have the lowest finite score instead of -inf, and a row
+// whose maximum that is has no other: the maximum is computed for the softmax anyway. The mask broadcasts to the scores. `later` is
+// true for keys that come too late, `early` where a query sees a key that does not; all three may be empty.
 Masked Without(const Tensor& scores, const Tensor& mask, const Tensor& later, const Tensor& early,
                Site site) {
   Masked out{.scores = scores, .some = early};
-  const bool adds = Has(mask) && mask.dtype() != Dtype::Bool;
-  Tensor seen;
-  if (Has(mask)) {
-    seen = adds ? mask != -std::numeric_limits<double>::infinity() : mask;
-    const Tensor all = Has(later) ? seen & later.Not(site) : seen;
-    out.some = all.rank() == 0 ? all : all.Max({-1}, true, site);
-    if (!out.some.status().ok()) {
-      out.error = out.some;
+  const double lowest = scores.dtype() == Dtype::F64 ? std::numeric_limits<double>::lowest()
+                                                     : std::numeric_limits<float>::lowest();
+  auto like = [&](double v) { return ScalarLike(scores, scores.dtype(), v); };
+  if (Has(mask) && mask.dtype() == Dtype::Bool) {
+    out.scores = Where({mask, site}, scores, like(lowest));
+  } else if (Has(mask)) {
+    // Masks that hide by a low number are no different from others: equal scores have equal weights, and gradients.
+    const Tensor sum = Operand(scores, site) + mask;
+    if (!sum.status().ok()) {
+      out.error = sum;
       return out;
     }
+    const Tensor above = BinaryOp(sum, lowest / 2, ir::Op::MAX, "Attention");
+    const Tensor shown =
+        Made(sum, Ctx(sum).Make(ir::Op::DETACH, sum.dtype(), {Value(above), Value(sum)}),
+             "Attention", site);
+    out.scores =
+        Where({mask != -std::numeric_limits<double>::infinity(), site}, shown, like(lowest));
   }
-  const Tensor never = ScalarLike(scores, scores.dtype(), -std::numeric_limits<double>::infinity());
-  const Tensor fill =
-      Has(out.some) ? Where({out.some, site}, never, ScalarLike(scores, scores.dtype(), 0)) : never;
-  if (adds) {
-    const Tensor zero = ScalarLike(mask, mask.dtype(), 0);
-    out.scores = Operand(out.scores, site) + Where({out.some, site}, mask, zero);
-  } else if (Has(mask)) {
-    out.scores = Where({seen, site}, out.scores, fill);
+  if (Has(later)) {
+    const Tensor never = like(-std::numeric_limits<double>::infinity());
+    const Tensor fill = Has(early) ? Where({early, site}, never, like(0)) : never;
+    out.scores = Where({later, site}, fill, out.scores);
   }
-  if (Has(later)) out.scores = Where({later, site}, fill, out.scores);
+  if (Has(mask) && out.scores.status().ok()) {
+    const Tensor reached = out.scores.Max({-1}, true, site) > lowest;
+    out.some = Has(early) ? early & reached : reached;
+  }
+  if (!out.scores.status().ok()) out.error = out.scores;
   return out;
 }
 

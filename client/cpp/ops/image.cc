@@ -66,7 +66,7 @@ Tensor Interpolate(const Tensor& x, const Dims& size, InterpolateMode mode, bool
   if (!fits)
     return Wrong(x, "Interpolate", site, Cat("size ", Text(size), " for shape ", Text(x.dims())));
   const bool nearest = mode == InterpolateMode::kNearest || mode == InterpolateMode::kNearestExact;
-  Tensor out = nearest ? x : Wide(x, site);
+  Tensor out = nearest ? Another(x) : Wide(x, site);
   for (size_t i = 0; i < sizes->size(); ++i)
     out = Resized(out, static_cast<int64_t>(2 + i), (*sizes)[i], mode, align_corners, site);
   return nearest ? out : out.Cast(FloatOf(x.dtype()), site);

@@ -18,10 +18,6 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-bool Is64(const Tensor& x) { return x.dtype() == Dtype::F64; }
-Tensor PolynomialOf(const Tensor& u, std::span<const double> f32, std::span<const double> f64) {
-  return Polynomial(u, Is64(u) ? f64 : f32);
-}
 // x + x u P(u), u = x^2.
 Tensor OddPolynomial(const Tensor& x, std::span<const double> f32, std::span<const double> f64) {
   const Tensor u = x * x;
@@ -85,24 +81,6 @@ ArcParts ArcPartsOf(const Tensor& x) {
   return {high, s + s * (u * PolynomialOf(u, kAsinF32, kAsinF64))};
 }
 
-// erf within [-1, 1].
-Tensor ErfWithin(const Tensor& x) { return x + x * PolynomialOf(x * x, kErfF32, kErfF64); }
-
-// exp(-scale x^2) for a power of two `scale`. The square is h + l, exactly.
-Tensor ExpOfSquare(const Tensor& x, double scale) {
-  const Tensor some = (x < 100.0) & (x > -100.0), near = Guarded(some, x, 1);
-  const Tensor c = near * (Is64(x) ? 0x1.0000002p27 : 0x1.001p12), a = c - (c - near), b = near - a,
-               square = near * near;
-  const Tensor l = ((a * a - square) + a * b * 2.0) + b * b;
-  const Tensor e = (x * x * -scale).Exp();
-  return e - e * (Guarded(some, l, 0) * scale);
-}
-// erfc(x) for x >= 1/2, from exp(-x^2).
-Tensor ErfcTail(const Tensor& x, const Tensor& e) {
-  const Tensor t = 1.0 - 2 * kErfcMiddle / (x + kErfcMiddle);
-  return e * PolynomialOf(t, kErfcF32, kErfcF64) / (x * 2.0 + 1.0);
-}
-
 // exp(x) / 2. Near the end of the range exp(x) overflows before the half does: there it is exp(x - k ln(2)) * 2^(k - 1), with a k
 // for which k ln(2) is nearly a number of the dtype.
 Tensor HalfExp(const Tensor& x) {
@@ -135,19 +113,6 @@ Tensor AsinhOf(const Tensor& x) {
 }
 
 }  // namespace
-
-// x (1 + erf(x / sqrt(2))) / 2
-Tensor TimesNormal(const Tensor& x) {
-  const Tensor far = (x > 0.75) | (x < -0.75), negative = x < 0.0;
-  // From 100 on the tail is 0.
-  const Tensor some = Where(x > 100.0, Like(x, 100), Where(x < -100.0, Like(x, -100), x));
-  const Tensor size = Where(far, Where(negative, some.Neg(), some), Like(x, 1));
-  const Tensor z = size * (std::numbers::sqrt2 / 2);
-  const Tensor tail = some * (ErfcTail(z, ExpOfSquare(size, 0.5)) * 0.5);
-  const Tensor near = Guarded(far.Not(), x, 0);
-  const Tensor middle = near * (1.0 + ErfWithin(near * (std::numbers::sqrt2 / 2))) * 0.5;
-  return Where(far, Where(negative, tail, x - tail), middle);
-}
 
 Tensor Expm1(const Tensor& x, Site site) { return InWide("Expm1", x, site, Expm1Of); }
 Tensor Log1p(const Tensor& x, Site site) { return InWide("Log1p", x, site, Log1pOf); }
@@ -252,28 +217,9 @@ Tensor Atanh(const Tensor& x, Site site) {
   });
 }
 
-Tensor Erf(const Tensor& x, Site site) {
-  return InWide("Erf", x, site, [](const Tensor& v) {
-    return Odd(v, [](const Tensor& a) {
-      const Tensor far = a > 1.0, x = Guarded(far, a, 1);
-      return Where(far, 1.0 - ErfcTail(x, (x * x).Neg().Exp()),
-                   ErfWithin(Guarded(far.Not(), a, 0)));
-    });
-  });
-}
-Tensor Erfc(const Tensor& x, Site site) {
-  return InWide("Erfc", x, site, [](const Tensor& v) {
-    const Tensor up = v > 0.5, down = v < -1.0;
-    const Tensor x = Where(up, v, Where(down, v.Neg(), Like(v, 1)));
-    const Tensor tail = ErfcTail(x, ExpOfSquare(x, 1));
-    const Tensor near = 1.0 - ErfWithin(Guarded((up | down).Not(), v, 0));
-    return Where(up, tail, Where(down, 2.0 - tail, near));
-  });
-}
-
 Tensor Round(const Tensor& x, Site site) {
   if (auto error = FirstError("Round", {&x}, site)) return *error;
-  if (!ir::IsFloat(x.dtype())) return x;
+  if (!ir::IsFloat(x.dtype())) return Another(x);
   const Tensor whole = x.Trunc(site), rest = (x - whole).Abs();
   const Tensor odd = whole != (whole * 0.5).Trunc() * 2.0;
   const Tensor away = (rest > 0.5) | ((rest == 0.5) & odd);
@@ -342,7 +288,7 @@ Tensor Hypot(Operand a, Operand b) {
 Tensor NanToNum(const Tensor& x, double nan, std::optional<double> posinf,
                 std::optional<double> neginf, Site site) {
   if (auto error = FirstError("NanToNum", {&x}, site)) return *error;
-  if (!ir::IsFloat(x.dtype())) return x;
+  if (!ir::IsFloat(x.dtype())) return Another(x);
   // The largest finite value: all bits but the lowest one of the exponent, that is, just below infinity.
   const Dtype d = x.dtype();
   const double top = d == Dtype::F8E4M3   ? 448

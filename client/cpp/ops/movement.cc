@@ -110,7 +110,7 @@ Tensor Tensor::Pad(Dims before, Dims after, double value, Site site) const {
     if (before[i] < 0 || after[i] < 0) return Wrong(*this, "Pad", site, "padding is negative");
     to.push_back(SumOf(ctx, from[i], ctx.Idx(before[i] + after[i])));
   }
-  if (to == from) return Snapshot();
+  if (to == from) return Another(*this);
   const ir::UOp start = ir::ShapeArg(ctx, before), shape = ir::ShapeArg(ctx, ir::Shape(to));
   Tensor padded = Made(*this, ir::Pad(ctx, Value(*this), start, shape), "Pad", site);
   if (value == 0 || !padded.status().ok()) return padded;

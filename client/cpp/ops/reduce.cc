@@ -35,7 +35,7 @@ Tensor Reduced(const Tensor& t, Op op, Dims axes, bool keep, std::string_view wh
   if (!t.status().ok()) return t;
   const auto normal = Normal(axes, t.rank());
   if (!normal) return Wrong(t, what, site, Cat("axes ", Text(axes), " of shape ", Text(t.dims())));
-  if (normal->empty()) return t;
+  if (normal->empty()) return Another(t);
   Tensor out = Made(t, ir::ReduceAxes(Ctx(t), op, Value(t), *normal), what, site);
   if (keep || !out.status().ok()) return out;
   const ir::Shape shape = ShapeOf(t);

@@ -69,7 +69,7 @@ Tensor Scatter(const Tensor& x, int64_t axis, const Tensor& index, Operand src) 
   }
   const Pairs p = PairsOf("Scatter", x, axis, index, values, site);
   if (p.error) return *p.error;
-  if (index.size() == 0) return x;
+  if (index.size() == 0) return Another(x);
   // The number of the last index that hits, from 1 on; 0: there is none.
   const Tensor number = IotaAlong(p.hit, -1, Dtype::I64) + 1;
   const Tensor last = Where(p.hit, number, 0).Max({-1}, false, site);
@@ -93,7 +93,7 @@ Tensor ScatterReduce(const Tensor& x, int64_t axis, const Tensor& index, const T
   }
   const Pairs p = PairsOf("ScatterReduce", x, axis, index, from, site);
   if (p.error) return *p.error;
-  if (index.size() == 0) return x;
+  if (index.size() == 0) return Another(x);
   const Tensor count = PaddedTo(p.hit.Sum({-1}, false, site), x, site);
   auto reduced = [&](const Tensor& identity) { return Where(p.hit, p.values, identity); };
   Tensor out;
@@ -162,7 +162,7 @@ Tensor MaskedPut(const Tensor& x, const Tensor& mask, const Tensor& values, Site
                  Cat("a mask of ", ir::Name(mask.dtype()), " ", Text(mask.dims()),
                      " and values of shape ", Text(values.dims()), " for shape ", Text(x.dims())));
   }
-  if (x.size() == 0 || wanted[0] == 0) return x;
+  if (x.size() == 0 || wanted[0] == 0) return Another(x);
   Dims flat = rest, column(rest.size() + 1, 1);
   flat.insert(flat.begin(), mask.size());
   column[0] = mask.size();

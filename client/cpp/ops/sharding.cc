@@ -97,7 +97,7 @@ Tensor Tensor::To(const std::string& name, Site site) const {
   const bool here =
       device == state_->device ||
       (state_->device.empty() && device == state_->graph->executor().default_device());
-  if (here && !InPieces(*this)) return *this;
+  if (here && !InPieces(*this)) return Another(*this);
   if (device.empty()) return Wrong(*this, "To", site, "the name of the device is empty");
   Tensor out = Made(*this, Copied(*this, Value(*this), device), "To", site);
   if (out.status().ok()) out.state()->device = device;
@@ -106,7 +106,7 @@ Tensor Tensor::To(const std::string& name, Site site) const {
 
 Tensor Tensor::ToLayoutOf(const Tensor& other, Site site) const {
   if (!status().ok() || !other.status().ok()) return status().ok() ? other : *this;
-  if (!InPieces(other)) return other.device().empty() ? *this : To(other.device(), site);
+  if (!InPieces(other)) return other.device().empty() ? Another(*this) : To(other.device(), site);
   if (other.shard_axis() < 0) return Replicate(other.devices(), site);
   if (dims() != other.dims())
     return Wrong(*this, "ToLayoutOf", site,

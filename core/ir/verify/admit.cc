@@ -113,7 +113,7 @@ absl::Status AdmitMore(UOp u, bool buffers) {
   if (u.Is(Op::STACK) && u.n_src() == 0 && u.dtype() != Dtype::Index)
     return Invalid("STACK of no tensors");
   if (u.Is(Op::DETACH) && u.n_src() > 1 && !buffers)
-    return Invalid("DETACH of two sources: the second one is for gradients, which a client makes");
+    return Invalid("DETACH of several sources: the others are for gradients, which a client makes");
   return absl::OkStatus();
 }
 

@@ -356,7 +356,7 @@ absl::Status VerifyDtypes(UOpContext& ctx, UOp u, Level level) {
       UOPD_TRY(SameDtypes(u, 1));
       [[fallthrough]];
     case Op::DETACH:
-      if (u.Is(Op::DETACH) && u.n_src() > 1) UOPD_TRY(SameDtype(u, 1, d));
+      for (size_t i = 1; u.Is(Op::DETACH) && i < u.n_src(); ++i) UOPD_TRY(SameDtype(u, i, d));
       [[fallthrough]];
     case Op::COPY:
     case Op::CONTIGUOUS:
@@ -374,9 +374,10 @@ absl::Status VerifyShapes(UOpContext& ctx, UOp u, Level level) {
     if (value == nullptr || !SameShape(target, *value))
       return Invalid("STORE of a value whose shape is not the target's");
   }
-  if (u.Is(Op::DETACH) && u.n_src() > 1 &&
-      !SameShape(*ctx.ShapeOf(u.src(0)), *ctx.ShapeOf(u.src(1))))
-    return Invalid("DETACH of a value and a way of another shape for its gradient");
+  for (size_t i = 1; u.Is(Op::DETACH) && i < u.n_src(); ++i) {
+    if (!SameShape(*ctx.ShapeOf(u.src(0)), *ctx.ShapeOf(u.src(i))))
+      return Invalid("DETACH of a value and a way or slope of another shape for its gradient");
+  }
   if (u.Is(Op::IOTA) && u.arg().AsInt() >= static_cast<int64_t>(ctx.ShapeOf(u)->size()))
     return Invalid("IOTA along an axis that its shape lacks");
   if (u.Is(Op::SCAN) && InTensor(level)) {
