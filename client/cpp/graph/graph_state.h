@@ -153,6 +153,8 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   Progress progress(bool ask_daemon) { return executor_->progress(ask_daemon); }
   bool WaitForRoom(absl::Duration time) { return executor_->WaitForRoom(time); }
 
+  // True if the calling thread records a function, and the tensor was made before that.
+  bool IsOutside(const TensorState& tensor) const;
   // Somebody is about to give the tensor another value.
   void NoteWriter(TensorState& tensor) const;
 

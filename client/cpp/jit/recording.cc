@@ -28,6 +28,11 @@ void GraphState::NoteWriter(TensorState& tensor) const {
   tensor.writer = r != nullptr ? r->id() : recordings_.empty() ? 0 : latest_recording_ + 1;
 }
 
+bool GraphState::IsOutside(const TensorState& tensor) const {
+  const Recording* const r = Recorder();
+  return r != nullptr && tensor.writer != r->id();
+}
+
 bool GraphState::IsOfOthers(const TensorState& tensor) const {
   if (recordings_.empty() || tensor.writer == 0) return false;
   const Recording* const r = Recorder();

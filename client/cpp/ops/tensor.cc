@@ -215,8 +215,7 @@ absl::StatusOr<std::vector<Tensor>> LeavesOf(const Tensor& loss) {
   if (graph.HasHistories())
     values = graph.histories().Expand(graph.ctx(), values, graph.buffers()).roots;
   std::vector<bool> below(graph.ctx().size());
-  for (UOp u : ir::Toposort(graph.ctx(), std::span(values).first(1), CarriesGradient))
-    below[u.id()] = true;
+  for (UOp u : ir::Toposort(graph.ctx(), values[0])) below[u.id()] = true;
   std::vector<Tensor> asked, all;
   std::vector<const TensorState*> wanted, any;
   bool reached = false;
@@ -242,6 +241,7 @@ absl::StatusOr<std::vector<Tensor>> LeavesOf(const Tensor& loss) {
 
 absl::Status Tensor::Backward(Site site) const {
   UOPD_TRY(status());
+  const GraphState& graph = *state_->graph;
   auto leaves = LeavesOf(*this);
   if (!leaves.ok()) return Located("Backward", site, leaves.status());
   const std::vector<Tensor>& targets = *leaves;
@@ -254,6 +254,9 @@ absl::Status Tensor::Backward(Site site) const {
     auto& grad = targets[i].state()->grad;
     if (grad == nullptr) {
       grad = gradients[i].state();
+    } else if (graph.IsOutside(*grad) && !IsStored(grad->uop)) {
+      // A replay could not add to it, since it has no memory. The gradient of the recorded call is a tensor of that call.
+      grad = (Tensor(grad) + gradients[i]).state();
     } else {  // whoever holds the gradient sees the sum
       Tensor sum(grad);
       UOPD_TRY(sum.TryAssign({sum + gradients[i], site}));

@@ -151,18 +151,20 @@ UOp CanonicalSize(UOpContext& ctx, UOp size) {
         const UOp a = CanonicalSize(ctx, u.src(0)), b = CanonicalSize(ctx, u.src(1));
         if (a != u.src(0) || b != u.src(1)) atom = ctx.WithSources(u, SymbolicDims{a, b});
       }
-      atoms.emplace_back(SizeText(atom), atom);
+      std::string name = SizeText(atom);
+      const auto at =
+          std::ranges::upper_bound(atoms, name, {}, [](const auto& a) { return a.first; });
+      atoms.emplace(at, std::move(name), atom);
     }
-    std::ranges::stable_sort(atoms, {}, [](const auto& a) { return a.first; });
     Term term{"", UOp(), t.factor};
     for (const auto& [name, atom] : atoms) {
       Append(term.name, name, "*");
       term.product = term.product ? Mul(ctx, term.product, atom) : atom;
     }
-    named.push_back(std::move(term));
+    // The number comes last.
+    const auto order = [](const Term& t) { return std::pair(!t.product, t.name); };
+    named.insert(std::ranges::upper_bound(named, order(term), {}, order), std::move(term));
   }
-  // The number comes last.
-  std::ranges::stable_sort(named, {}, [](const Term& t) { return std::pair(!t.product, t.name); });
   UOp sum;
   for (const Term& t : named) {
     const UOp number = ctx.Idx(t.factor);

@@ -63,7 +63,8 @@ class Contents(Base):
     return to_numpy(self._h)
   def data(self) -> memoryview:
     """The contents as a memoryview, with the shape of the tensor; (0,) if it has no elements."""
-    return memoryview(self.numpy() if self.numel() else self.numpy().reshape(0))
+    array = self.numpy()
+    return memoryview(array if array.size else array.reshape(0))
   def tolist(self) -> Any:
     """The contents as nested lists of Python's numbers."""
     return self.numpy().tolist()

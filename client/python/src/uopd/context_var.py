@@ -24,13 +24,16 @@ class ContextVar(Generic[Value]):
   """
   __slots__ = ("key", "_setting", "_get")
   key: str
+  _setting: scopes.Setting[Any]
+  _get: Callable[[], Any] | None
 
   def __new__(cls, key: str, default_value: Value, _get: Callable[[], Any] | None = None) -> ContextVar[Value]:
     found = _all.get(key)
     if found is not None: return found
     self = super().__new__(cls)
     self.key, self._get = key, _get
-    self._setting: scopes.Setting[Any] = scopes.Setting(f"uopd.{key}", type(default_value)(os.environ.get(key, default_value)))  # type: ignore[call-arg]
+    kind: Any = type(default_value)
+    self._setting = scopes.Setting(f"uopd.{key}", kind(os.environ.get(key, default_value)))
     return _all.setdefault(key, self)
 
   @property
@@ -45,7 +48,9 @@ class ContextVar(Generic[Value]):
     """The parts of a text between commas."""
     return [x for x in str(self.value).split(",") if x]
   def __bool__(self) -> bool: return bool(self.value)
-  def __int__(self) -> int: return int(self.value)  # type: ignore[call-overload, no-any-return]
+  def __int__(self) -> int:
+    value: Any = self.value
+    return int(value)
   __index__ = __int__
   def __eq__(self, x: object) -> bool: return self.value == x
   def __hash__(self) -> int: return hash(self.key)

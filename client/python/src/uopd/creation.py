@@ -118,10 +118,10 @@ class Creation(Base):
       return _made(_core.arange_of(client(), arg(start), arg(stop), arg(step), _code(dtype, kind)), device, requires_grad)
     if all(isinstance(v, int) for v in (start, stop, step)):
       numbers = range(start, stop, step) if step else ()
-      ends = (numbers[0], numbers[-1]) if numbers else ()
+      outer = (numbers[0], numbers[-1]) if numbers else ()
       kind = dtypes.default_int if dtype is None else to_dtype(dtype)
-      if dtype is None and any(not kind.min <= n <= kind.max for n in ends): kind = dtypes.int64
-      for n in ends: _number(n, kind)
+      if dtype is None and any(not kind.min <= n <= kind.max for n in outer): kind = dtypes.int64
+      for n in outer: _number(n, kind)
       return _made(_core.arange(client(), start, stop, step, kind.core), device, requires_grad)
     count = max(0, math.ceil((stop - start) / step))
     h = _core.arange(client(), 0, count, 1, dtypes.float64.core)

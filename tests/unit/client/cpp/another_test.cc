@@ -22,6 +22,8 @@ struct Nothing {
 };
 
 const Nothing kValues[] = {
+    {"Pad", Dtype::F32, [](const Tensor& x) { return x.Pad({0, 0, 0}, {0, 0, 0}); }},
+    {"Expand", Dtype::F32, [](const Tensor& x) { return x.Expand({1, 1, 3}); }},
     {"Cast", Dtype::F32, [](const Tensor& x) { return x.Cast(Dtype::F32); }},
     {"Bitcast", Dtype::F32, [](const Tensor& x) { return x.Bitcast(Dtype::F32); }},
     {"Trunc", Dtype::I32, [](const Tensor& x) { return x.Trunc(); }},
@@ -48,10 +50,8 @@ const Nothing kValues[] = {
 
 const Nothing kViews[] = {
     {"Reshape", Dtype::F32, [](const Tensor& x) { return x.Reshape({1, 1, 3}); }},
-    {"Expand", Dtype::F32, [](const Tensor& x) { return x.Expand({1, 1, 3}); }},
     {"Permute", Dtype::F32, [](const Tensor& x) { return x.Permute({0, 1, 2}); }},
     {"Transpose", Dtype::F32, [](const Tensor& x) { return x.Transpose(2, 2); }},
-    {"Pad", Dtype::F32, [](const Tensor& x) { return x.Pad({0, 0, 0}, {0, 0, 0}); }},
     {"Shrink", Dtype::F32, [](const Tensor& x) { return x.Shrink({0, 0, 0}, {1, 1, 3}); }},
     {"Flip", Dtype::F32, [](const Tensor& x) { return x.Flip({}); }},
     {"Slice", Dtype::F32, [](const Tensor& x) { return x.Slice({}); }},
