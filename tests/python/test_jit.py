@@ -400,3 +400,32 @@ def test_data_made_inside_of_a_function_and_written_later():
     return y, (x * 1).realize()
   f = TinyJit(f)
   for i in range(5): assert [t.tolist() for t in f(Tensor([float(i)]))] == [[1 + i, 2 + i], [5, 2]]
+
+
+def test_aliases_that_are_assigned_leave_the_memory_to_the_state():
+  x = Tensor([1.0, 2.0]).realize()
+  def f(a):
+    y, z = x.float(), a.float()
+    y[:1] += 10
+    z[:].assign(a * 2)
+    z.realize()
+    return y, z, a + x
+  f = TinyJit(f)
+  for i in range(5):
+    a = Tensor([float(i), 1.0]).realize()
+    assert [t.tolist() for t in f(a)] == [[11 + i, 2], [2 * i, 2], [1 + 2 * i, 3]] and a.tolist() == [i, 1]
+    x.assign(x + Tensor([1.0, 0.0])).realize()
+
+
+def test_views_of_a_whole_tensor_that_are_assigned_write_the_memory_of_the_state():
+  state = Tensor([1, 2, 3]).realize()
+  def f(a, b):
+    whole, argument = state.flatten(), a.reshape(2, 2)
+    whole[:].assign(b)
+    argument[0].assign(argument[1] * 2)
+    return whole, argument
+  f = TinyJit(f)
+  for i in range(5):
+    a, b = Tensor([1, 2, i, 4]).realize(), Tensor([i, 5, 6])
+    assert [t.tolist() for t in f(a, b)] == [[i, 5, 6], [[2 * i, 8], [i, 4]]]
+    assert state.tolist() == [i, 5, 6] and a.tolist() == [2 * i, 8, i, 4]

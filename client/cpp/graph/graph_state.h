@@ -256,6 +256,9 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   absl::Status SubmitApart(std::span<TensorState* const> tensors);
   // The buffer has new contents. `assigned`: those of another value than its tensor had before.
   void NoteWritten(uint64_t number, bool assigned);
+  // Whether replays find the tensor in its memory. An alias that is assigned gets memory of its own, and leaves it to that tensor.
+  bool IsState(const TensorState& t) const;
+  void StateFirst(std::vector<Pending>& pending) const;
   // Memory that replays use is written in place whatever it costs: those who need the old contents are computed
   // before. What a function that is recorded made itself is computed again by each replay.
   absl::Status FreeInPlace(Plan& plan);

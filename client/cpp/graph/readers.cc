@@ -131,20 +131,31 @@ void GraphState::NoteWritten(uint64_t number, bool assigned) {
   for (Recording* r : all_recordings_) r->NoteWritten(number);
 }
 
+bool GraphState::IsState(const TensorState& t) const {
+  return std::ranges::any_of(all_recordings_, [&](const Recording* r) { return r->Knows(t); });
+}
+
+void GraphState::StateFirst(std::vector<Pending>& pending) const {
+  if (all_recordings_.empty() || pending.size() == 1) return;
+  std::vector<Pending> state, others;
+  for (Pending& p : pending)
+    (p.state->replaces && IsState(*p.state) ? state : others).push_back(std::move(p));
+  pending = std::move(state);
+  for (Pending& p : others) pending.push_back(std::move(p));
+}
+
 absl::Status GraphState::FreeInPlace(Plan& plan) {
-  Recording* const recorder = Recorder();
+  const Recording* const recorder = Recorder();
   for (;;) {
     NumberSet blocked;
     bool any = false;
     for (const Pending& p : plan.pending) {
       if (!p.state->replaces) continue;
-      for (uint64_t number : NumbersOf(p.state->replaces)) {
-        if (!plan.kept.Contains(number)) continue;
-        if (!plan.pinned.Contains(number) && (recorder == nullptr || !recorder->IsState(number)))
-          continue;
-        any = true;
-        blocked.Insert(number);
-      }
+      const std::vector<uint64_t> numbers = NumbersOf(p.state->replaces);
+      const auto kept = [&](uint64_t number) { return plan.kept.Contains(number); };
+      if (std::ranges::none_of(numbers, kept) || !IsState(*p.state)) continue;
+      any = true;
+      for (uint64_t number : numbers) blocked.Insert(number);
     }
     if (!any) return absl::OkStatus();
     std::vector<TensorState*> before;

@@ -114,6 +114,7 @@ absl::StatusOr<GraphState::Plan> GraphState::MakePlan(
   plan.kept = ReadByOthers(plan.pending, plan.pinned);
   UOPD_TRY(FreeInPlace(plan));
   AddReaders(plan);
+  StateFirst(plan.pending);
   std::vector<Output> outputs;
   for (Pending& p : plan.pending) {
     TensorState& t = *p.state;

@@ -133,7 +133,6 @@ absl::StatusOr<std::unique_ptr<Recording>> Recording::Begin(const Client& client
   for (TensorState* t = graph.oldest(); t != nullptr; t = t->newer) {
     if (!t->uop || !IsStored(t->uop)) continue;
     out->known_.push_back({t->shared_from_this(), NumbersOf(t->uop)});
-    for (uint64_t number : out->known_.back().numbers) out->state_.Insert(number);
   }
   graph.recordings_.push_back(out.get());
   return out;

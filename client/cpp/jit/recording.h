@@ -53,8 +53,8 @@ class Recording {
   // The thread that records.
   const Caller* caller() const { return caller_.get(); }
   uint64_t id() const { return id_; }  // even
-  // Whether the buffer had a tensor when the recording began. Replays find that tensor in its memory.
-  bool IsState(uint64_t number) const { return state_.Contains(number); }
+  // Whether replays find the tensor in its memory: it had memory when the recording began, or a call gave it that.
+  bool Knows(const TensorState& t) const;
   // Another thread has computed a tensor that the function made. So End fails.
   void NoteTaken(const TensorState& tensor);
 
@@ -99,7 +99,6 @@ class Recording {
   // Tensors that share memory with another one get their own. So an assignment to that one inside of the function, and
   // later replays of it, leave them as they are.
   static absl::Status SeparateAliases(GraphState& graph);
-  bool Knows(const TensorState& t) const;
   static Input Describe(const Tensor& t);
   // A tensor that is older than the recording is state, and stays as it is. Any other output is no view: the contents that replays give
   // it are those of no other tensor. If no call computes it, because it is an alias of an argument or of state, or a constant, it gets a
@@ -151,7 +150,6 @@ class Recording {
   ir::UOpContext sizes_;
   absl::flat_hash_map<uint32_t, ir::UOp> copied_;  // sizes of the client's context, during one Add
   std::vector<Tensor> outputs_, held_;
-  NumberSet state_;    // the buffers of known_, when the recording began
   NumberSet written_;  // buffers that replays write, without those of inputs
   bool writes_inputs_ = false;
   NumberSet written_inputs_;  // positions among the buffers of all inputs
