@@ -101,7 +101,7 @@ Tensor Client::Arange(int64_t begin, int64_t end, int64_t step, Dtype dtype, Sit
 }
 
 Tensor Client::EmptyOf(std::span<const Size> sizes, Dtype dtype, Site site) {
-  const Tensor shape = FullOf(sizes, 0, dtype, site);
+  Tensor shape = FullOf(sizes, 0, dtype, site);
   if (!shape.status().ok()) return shape;
   if (!shape.is_symbolic()) return Empty(shape.dims(), dtype, site);
   const auto size = SizeOf(dtype, shape.dims());
@@ -119,8 +119,8 @@ Tensor Client::FullOf(std::span<const Size> sizes, Operand value, Dtype dtype, S
     if (const absl::Status fits = CheckNumber(dtype, value); !fits.ok())
       return Poisoned(graph_, Located("Full", site, fits));
   }
-  const Tensor number = value.tensor() != nullptr ? value.tensor()->Cast(dtype, site)
-                                                  : Full(Dims(), value, dtype, site);
+  Tensor number = value.tensor() != nullptr ? value.tensor()->Cast(dtype, site)
+                                            : Full(Dims(), value, dtype, site);
   if (!number.status().ok()) return number;
   if (number.rank() != 0)
     return Wrong(number, "Full", site, Cat("the value has shape ", Text(number.dims())));

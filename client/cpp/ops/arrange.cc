@@ -61,7 +61,7 @@ Tensor RepeatInterleave(const Tensor& x, int64_t times, std::optional<int64_t> a
   each.insert(each.begin() + *a + 1, ctx.Idx(times));
   ir::UOp& longer = joined[static_cast<size_t>(*a)];
   longer = ProductOf(ctx, longer, ctx.Idx(times));
-  const Tensor one = t.Unsqueeze(*a + 1, site);
+  Tensor one = t.Unsqueeze(*a + 1, site);
   if (!one.status().ok()) return one;
   const ir::UOp shape = ir::ShapeArg(ctx, ir::Shape(each));
   const Tensor all = Made(one, ir::Expand(ctx, Value(one), shape), "RepeatInterleave", site);

@@ -185,7 +185,7 @@ Tensor Tensor::Repeat(Dims times, Site site) const {
     whole.push_back(from[i]);
     joined.push_back(ProductOf(ctx, from[i], ctx.Idx(times[i])));
   }
-  const Tensor parts = ReshapeTo(*this, split, "Repeat", site);
+  Tensor parts = ReshapeTo(*this, split, "Repeat", site);
   if (!parts.status().ok()) return parts;
   const UOp shape = ir::ShapeArg(ctx, ir::Shape(whole));
   const Tensor all = Made(parts, ir::Expand(ctx, Value(parts), shape), "Repeat", site);

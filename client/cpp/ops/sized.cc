@@ -98,7 +98,7 @@ Tensor Boxed(const Tensor& t, Site site, const Tensor* fill) {
   if (!t.is_symbolic()) return t;
   ir::UOpContext& ctx = Ctx(t);
   const UOp begin = ir::ShapeArg(ctx, Dims(t.dims().size(), 0)), box = ir::ShapeArg(ctx, t.dims());
-  const Tensor padded = Made(t, ir::Pad(ctx, Value(t), begin, box), "box", site);
+  Tensor padded = Made(t, ir::Pad(ctx, Value(t), begin, box), "box", site);
   if (fill == nullptr || !padded.status().ok()) return padded;
   const UOp all = ir::Expand(ctx, ctx.Bool(true), ir::ShapeArg(ctx, ShapeOf(t)));
   return Where(Made(t, ir::Pad(ctx, all, begin, box), "box", site), padded, *fill);
