@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import pathlib
-import tarfile
 from typing import Any
 
 from .. import _core
@@ -51,6 +50,7 @@ def cifar(device: Any = None, folder: str | os.PathLike[str] | None = None) -> t
   def examples(names: list[str]) -> Tensor:
     contents = bytearray()
     if archive.is_file():
+      import tarfile  # here, since it makes `import uopd` some milliseconds longer
       with tarfile.open(archive) as tar:
         for name in names:
           member = tar.extractfile(f"cifar-10-batches-bin/{name}")
