@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // GraphState: the live tensors that need the contents of buffers which are about to be written.
 #include <algorithm>
+#include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/container/flat_hash_set.h"
@@ -114,8 +115,8 @@ absl::Status GraphState::SubmitApart(std::span<TensorState* const> tensors) {
   }
   if (computed.empty()) return absl::OkStatus();
   {
-    apart_ = true;
-    const absl::Cleanup end = [this] { apart_ = false; };
+    const bool outer = std::exchange(apart_, true);
+    const absl::Cleanup end = [this, outer] { apart_ = outer; };
     UOPD_TRY(Submit(computed));
   }
   for (const auto& [t, origins] : copied) {

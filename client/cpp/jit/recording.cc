@@ -113,7 +113,7 @@ absl::StatusOr<std::unique_ptr<Recording>> Recording::Begin(const Client& client
     if (!out->input_of_.emplace(number, position).second)
       return Misused("two inputs are the same tensor");
   }
-  // What was computed from an input before is a value, which replays with other inputs must not compute.
+  // A lazy tensor that was made from an input before the function gets memory now. A replay must not compute it from another input.
   NumberSet of_inputs;
   for (uint64_t number : numbers) of_inputs.Insert(number);
   std::vector<TensorState*> values = graph.Readers(of_inputs, {});
@@ -132,7 +132,7 @@ absl::StatusOr<std::unique_ptr<Recording>> Recording::Begin(const Client& client
   UOPD_TRY(graph.MakeZeros(all));
   for (TensorState* t = graph.oldest(); t != nullptr; t = t->newer) {
     if (!t->uop || !IsStored(t->uop)) continue;
-    out->known_.push_back({t->shared_from_this(), NumbersOf(t->uop)});
+    out->AddKnown(*t);
   }
   graph.recordings_.push_back(out.get());
   return out;
@@ -144,7 +144,13 @@ Recording::~Recording() {
 }
 
 bool Recording::Knows(const TensorState& t) const {
-  return std::ranges::any_of(known_, [&](const Known& k) { return k.state.lock().get() == &t; });
+  const auto at = known_at_.find(&t);  // an address may be that of a tensor that is gone
+  return at != known_at_.end() && known_[at->second].state.lock().get() == &t;
+}
+
+void Recording::AddKnown(TensorState& t) {
+  known_at_[&t] = known_.size();
+  known_.push_back({t.shared_from_this(), NumbersOf(t.uop)});
 }
 
 absl::Status Recording::SeparateAliases(GraphState& graph) {
@@ -265,9 +271,7 @@ absl::Status Recording::CheckState(const char* when, const NumberSet* maybe_used
 }
 
 void Recording::Separate(TensorState& output) const {
-  for (const Known& known : known_) {
-    if (known.state.lock().get() == &output) return;
-  }
+  if (Knows(output)) return;
   LeaveView(output);
   if (!IsStored(output.uop) || output.replaces) return;
   const uint64_t number = NumbersOf(output.uop)[0];
@@ -348,12 +352,12 @@ absl::Status Recording::End(std::span<const Tensor> outputs) {
     if (written_.Contains(NumbersOf(state.uop)[0])) results_.push_back(t.state());
   }
   known_.clear();
+  known_at_.clear();
   absl::flat_hash_set<const TensorState*> ours;
   for (const Tensor& t : held_) ours.insert(t.state().get());
   for (TensorState* t = graph_->oldest(); t != nullptr; t = t->newer) {
     if (!t->uop || !IsStored(t->uop) || ours.contains(t)) continue;
-    const std::vector<uint64_t> numbers = NumbersOf(t->uop);
-    if (used.Contains(numbers[0])) known_.push_back({t->shared_from_this(), numbers});
+    if (used.Contains(NumbersOf(t->uop)[0])) AddKnown(*t);
   }
   std::vector<uint64_t> of_inputs(input_of_.size());
   for (const auto& [number, at] : input_of_) of_inputs[static_cast<size_t>(at)] = number;

@@ -99,6 +99,7 @@ class Recording {
   // Tensors that share memory with another one get their own. So an assignment to that one inside of the function, and
   // later replays of it, leave them as they are.
   static absl::Status SeparateAliases(GraphState& graph);
+  void AddKnown(TensorState& t);
   static Input Describe(const Tensor& t);
   // A tensor that is older than the recording is state, and stays as it is. Any other output is no view: the contents that replays give
   // it are those of no other tensor. If no call computes it, because it is an alias of an argument or of state, or a constant, it gets a
@@ -146,6 +147,7 @@ class Recording {
   std::vector<Input> inputs_;
   absl::flat_hash_map<uint64_t, int> input_of_;  // number of a buffer -> position
   std::vector<Known> known_;
+  absl::flat_hash_map<const TensorState*, size_t> known_at_;  // places in known_
   std::vector<Recorded> calls_;
   ir::UOpContext sizes_;
   absl::flat_hash_map<uint32_t, ir::UOp> copied_;  // sizes of the client's context, during one Add

@@ -354,7 +354,7 @@ Tensor Reshape(const Tensor& x, std::span<const Size> sizes, Site site) {
   auto to = DimsOf(x, known, false);
   if (!to.ok()) return Poisoned(x.state()->graph, Located("Reshape", site, to.status()));
   if (hole < known.size()) {
-    // What is left of the elements: sizes that are on both sides cancel, and numbers divide.
+    // The size that is -1: the product of x's sizes, divided by the other sizes. Equal symbolic sizes cancel, and numbers divide.
     ir::UOpContext& ctx = Ctx(x);
     ir::SymbolicDims all = SizesOf(x);
     ir::UOp count = ctx.Idx(1);

@@ -38,7 +38,7 @@ class Client {
   // until a request uses it.
   Tensor Empty(Dims dims, Dtype dtype = Dtype::F32, Site site = Site::current());
   Tensor Full(Dims dims, Operand value, Dtype dtype = Dtype::F32, Site site = Site::current());
-  // The same with sizes that may be made of variables. The value may be a scalar tensor.
+  // Empty and Full, of sizes that may be made of variables. The value may be a scalar tensor.
   Tensor EmptyOf(std::span<const Size> sizes, Dtype dtype = Dtype::F32,
                  Site site = Site::current());
   Tensor FullOf(std::span<const Size> sizes, Operand value, Dtype dtype = Dtype::F32,
@@ -51,7 +51,7 @@ class Client {
   }
   Tensor Arange(int64_t begin, int64_t end, int64_t step = 1, Dtype dtype = Dtype::I32,
                 Site site = Site::current());
-  // The same of sizes. The sign of the step must not depend on the values of its variables.
+  // Arange, of sizes. The sign of the step must not depend on the values of its variables.
   Tensor ArangeOf(Size begin, Size end, Size step = 1, Dtype dtype = Dtype::I32,
                   Site site = Site::current());
   Tensor Eye(int64_t n, Dtype dtype = Dtype::F32, Site site = Site::current());

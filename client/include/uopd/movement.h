@@ -27,7 +27,7 @@ enum class PadMode { kConstant, kReflect, kReplicate, kCircular };
 Tensor Pad(const Tensor& x, const Dims& before, const Dims& after,
            PadMode mode = PadMode::kConstant, double value = 0, Site site = Site::current());
 
-// The same with sizes that may be made of variables.
+// Constant padding of sizes that may be made of variables.
 Tensor Pad(const Tensor& x, std::span<const Size> before, std::span<const Size> after,
            double value = 0, Site site = Site::current());
 // Elements begin to end of one axis, whose ends may be made of variables, as Python's slices: what is negative counts from

@@ -19,7 +19,7 @@ inline constexpr int64_t kBound = 1;
 // What the size is with the values that its variables are bound to; nullopt if one of them is bound to none, or
 // if the numbers are over 64 bits. REQUIRES: dtype index.
 std::optional<int64_t> BoundValue(UOp size);
-// The same with values that a function gives for DEFINE_VARs.
+// What the size is with the values that `values` gives for its DEFINE_VARs; nullopt as above.
 using VariableValues = std::function<std::optional<int64_t>(UOp variable)>;
 std::optional<int64_t> BoundValue(UOp size, const VariableValues& values);
 
