@@ -13,6 +13,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "core/base/mutex.h"
 
 // A sanitizer's own functions of these names, if the program has a sanitizer.
@@ -37,6 +38,7 @@ class GuardedSocket {
 
   // False: the reader gets nothing.
   bool Receive(const msghdr& message, size_t size) {
+    const absl::Cleanup done = [this] { received_.fetch_add(1, std::memory_order_release); };
     const auto now = FrameGuard::Clock::now();
     const char* reason = nullptr;
     uint64_t unfinished = 0;
@@ -71,7 +73,11 @@ class GuardedSocket {
     bytes_.ended = true;
   }
   // Called before the socket is closed, so that no other thread shuts down a new socket of the same number.
-  void Leave() { share_.reset(); }
+  void Leave() {
+    // gRPC closes a socket after its last Receive. Receive uses members without the lock: this orders them.
+    received_.load(std::memory_order_acquire);
+    share_.reset();
+  }
   void Closed() {
     GuardedBytes bytes;
     {
@@ -95,6 +101,7 @@ class GuardedSocket {
 
   const GuardEvents events_;
   std::atomic<bool> sent_ = false;
+  std::atomic<uint64_t> received_ = 0;  // calls of Receive that have ended
   Mutex mu_;
   FrameGuard guard_ UOPD_GUARDED_BY(mu_);
   GuardedBytes bytes_ UOPD_GUARDED_BY(mu_);
