@@ -132,13 +132,14 @@ class Model:
       if KINDS[kind] is np.float64 and self.kind == "float32" else Model(None, node=Node(self.a.astype(KINDS[kind]), name=("cast", kind, self.node.same)))
   def float(self): return self.cast("float32")
   def int(self): return self.cast("int32")
+  def _axes(self, axis): return tuple(range(self.ndim)) if axis is None else (axis % self.ndim,)
   def sum(self, axis=None, keepdim=False):
     shape = self.shape
     def back(g):
       if axis is not None and not keepdim: g = np.expand_dims(g, axis)
       return np.broadcast_to(g, shape)
     kind = np.int64 if self.a.dtype == np.bool_ else self.a.dtype
-    return self._value(lambda a: np.asarray(a.sum(axis, keepdims=keepdim, dtype=kind)), back, ("sum", axis if axis is None else axis % self.ndim, keepdim))
+    return self._value(lambda a: np.asarray(a.sum(axis, keepdims=keepdim, dtype=kind)), back, ("sum", self._axes(axis), keepdim))
   def max(self, axis=None, keepdim=False):
     a = self.a
     most = a.max(axis, keepdims=True)
@@ -146,7 +147,7 @@ class Model:
     def back(g):
       if axis is not None and not keepdim: g = np.expand_dims(g, axis)
       return g * ties
-    return self._value(lambda a: np.asarray(a.max(axis, keepdims=keepdim)), back, ("maximum", axis if axis is None else axis % self.ndim, keepdim))
+    return self._value(lambda a: np.asarray(a.max(axis, keepdims=keepdim)), back, ("maximum", self._axes(axis), keepdim))
   def __matmul__(self, x):
     a, b = self.a, x.a
     if a.size and b.size and np.abs(a).max() * np.abs(b).max() * a.shape[-1] >= 4096: raise Inexact
