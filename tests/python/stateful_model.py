@@ -29,8 +29,9 @@ class Node:
   count = 0
   known: dict = {}  # what a node was computed by -> its number
 
-  def __init__(self, value, sources=(), name=None, copies=()):
+  def __init__(self, value, sources=(), name=None, copies=(), uncertain=False):
     self.value, self.sources, self.copies = exact(np.asarray(value)), sources, copies
+    self.uncertain = uncertain  # whether gradients flow to the sources depends on the library
     Node.count += 1
     self.number = Node.count
     # Equal graphs have equal numbers here, copies that of what they copy.
@@ -50,6 +51,7 @@ def gradients(loss, seed):
   out = {loss: seed}
   for number in sorted(found, reverse=True):
     n = found[number]
+    if n.uncertain and np.any(out[n]): raise Ambiguous
     for s, back in n.sources:
       if s.number in found: out[s] = exact(out.get(s, 0.0) + back(out[n]))
   return out
@@ -307,7 +309,7 @@ class ModelJit:
 
   def __call__(self, *args):
     before, older = Node.count, list(Model.live)
-    given = [a.node for a in args]
+    given, nodes = [a.node for a in args], {id(t): t.node for t in older}
     out, self.calls = self.f(*args), self.calls + 1
     if self.calls == 1: return out
     if any(a.is_view() and a.node is not n for a, n in zip(args, given)): raise ValueError("a view as an argument that is assigned")
@@ -317,7 +319,9 @@ class ModelJit:
         equal = [c for c in origin.copies if np.array_equal(c.value, t.a)]
         if not equal: break
         origin = equal[0]
-      if origin.number <= before: t.node = origin
+      if id(t) in nodes and t.node is not nodes[id(t)] and origin.number <= before:  # assigned a value that is older than the call
+        t.node = Node(t.a, [(origin, lambda g: g)], "assigned", (origin,), uncertain=True)
+      elif origin.number <= before: t.node = origin
       else: t.node, t.was_assigned = Node(t.a), True
     if self.calls == 2:
       for t in out:

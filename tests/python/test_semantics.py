@@ -460,3 +460,15 @@ def test_what_was_read_before_what_it_was_computed_from():
     for i in order: values[i].numpy()
     values[3].backward()
     assert [t.grad.tolist() for t in values[:3]] == [[8, 16, 24], [4, 8, 12], [1, 1, 1]], order
+
+
+def test_gradients_by_what_an_assigned_tensor_was_computed_from():
+  """A tensor that is written over is lost as a source of gradients: that is an error, and not a gradient of zero."""
+  def gradient(*also):
+    x = Tensor([[3.5, -3.5, -4.5]])
+    y = x.roll(-1, -1)
+    x += y
+    x.realize(*[y for _ in also])
+    return x.sum().gradient(y)[0].tolist()
+  for also in ((), (1,)):
+    with pytest.raises(uopd.errors.FailedPrecondition, match="below the loss is gone"): gradient(*also)

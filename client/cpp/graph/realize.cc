@@ -196,10 +196,12 @@ void GraphState::PlanHistories(Plan& plan) {
       }
     }
     if (std::ranges::any_of(old, written)) {
-      // What only its own old contents say, such as a counter, depends on nothing else.
+      // What only its own old contents say, such as a counter, depends on nothing else. Another tensor of the request may be asked for.
       p.ended = std::ranges::any_of(ReadsOf(value, true), [&](uint64_t n) {
         return !overwritten.Contains(n) || histories_.Has(n);
       });
+      for (UOp u : ir::Toposort(*ctx_, std::span(&value, 1), CarriesGradient))
+        p.ended |= stored.contains(u.id());
       continue;
     }
     const UOp history = ReplaceValues(*ctx_, value, stored);
