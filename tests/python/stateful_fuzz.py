@@ -19,10 +19,13 @@ REFUSED = {
   "below the loss is gone": "a gradient by what was computed from a tensor that was assigned since",
   "graph of the loss is gone": "a gradient by what was computed from a tensor that was assigned since",
   "got other memory": "a replay would write memory that another tensor has",
+  "by another name": "a replay with another argument than the recorded one, which the function uses by its own name too",
   "two inputs are the same tensor": "a recording with one tensor twice",
+  "are the same tensor, and the function assigns": "a replay with one tensor twice",
   "made outside of the function and not realised": "a recorded function that assigns to a tensor without memory",
   "made outside of it and not realised": "a recorded function that computes with a tensor without memory, of which something was assigned since",
   "setitem on a tensor with other uses": "tinygrad: an assignment to elements of a tensor that others were made from",
+  "a tensor is read while": "a mask with as many results as it has true elements, inside of a recorded function",
   "computes nothing": "a function that computes nothing",
 }
 

@@ -29,8 +29,9 @@ class Node:
   count = 0
   known: dict = {}  # what a node was computed by -> its number
 
-  def __init__(self, value, sources=(), name=None, copies=()):
+  def __init__(self, value, sources=(), name=None, copies=(), uncertain=False):
     self.value, self.sources, self.copies = exact(np.asarray(value)), sources, copies
+    self.uncertain = uncertain  # whether gradients flow to the sources depends on the library
     Node.count += 1
     self.number = Node.count
     # Equal graphs have equal numbers here, copies that of what they copy.
@@ -50,6 +51,7 @@ def gradients(loss, seed):
   out = {loss: seed}
   for number in sorted(found, reverse=True):
     n = found[number]
+    if n.uncertain and np.any(out[n]): raise Ambiguous
     for s, back in n.sources:
       if s.number in found: out[s] = exact(out.get(s, 0.0) + back(out[n]))
   return out
@@ -132,13 +134,14 @@ class Model:
       if KINDS[kind] is np.float64 and self.kind == "float32" else Model(None, node=Node(self.a.astype(KINDS[kind]), name=("cast", kind, self.node.same)))
   def float(self): return self.cast("float32")
   def int(self): return self.cast("int32")
+  def _axes(self, axis): return tuple(range(self.ndim)) if axis is None else (axis % self.ndim,)
   def sum(self, axis=None, keepdim=False):
     shape = self.shape
     def back(g):
       if axis is not None and not keepdim: g = np.expand_dims(g, axis)
       return np.broadcast_to(g, shape)
     kind = np.int64 if self.a.dtype == np.bool_ else self.a.dtype
-    return self._value(lambda a: np.asarray(a.sum(axis, keepdims=keepdim, dtype=kind)), back, ("sum", axis if axis is None else axis % self.ndim, keepdim))
+    return self._value(lambda a: np.asarray(a.sum(axis, keepdims=keepdim, dtype=kind)), back, ("sum", self._axes(axis), keepdim))
   def max(self, axis=None, keepdim=False):
     a = self.a
     most = a.max(axis, keepdims=True)
@@ -146,7 +149,7 @@ class Model:
     def back(g):
       if axis is not None and not keepdim: g = np.expand_dims(g, axis)
       return g * ties
-    return self._value(lambda a: np.asarray(a.max(axis, keepdims=keepdim)), back, ("maximum", axis if axis is None else axis % self.ndim, keepdim))
+    return self._value(lambda a: np.asarray(a.max(axis, keepdims=keepdim)), back, ("maximum", self._axes(axis), keepdim))
   def __matmul__(self, x):
     a, b = self.a, x.a
     if a.size and b.size and np.abs(a).max() * np.abs(b).max() * a.shape[-1] >= 4096: raise Inexact
@@ -306,7 +309,7 @@ class ModelJit:
 
   def __call__(self, *args):
     before, older = Node.count, list(Model.live)
-    given = [a.node for a in args]
+    given, nodes = [a.node for a in args], {id(t): t.node for t in older}
     out, self.calls = self.f(*args), self.calls + 1
     if self.calls == 1: return out
     if any(a.is_view() and a.node is not n for a, n in zip(args, given)): raise ValueError("a view as an argument that is assigned")
@@ -316,7 +319,9 @@ class ModelJit:
         equal = [c for c in origin.copies if np.array_equal(c.value, t.a)]
         if not equal: break
         origin = equal[0]
-      if origin.number <= before: t.node = origin
+      if id(t) in nodes and t.node is not nodes[id(t)] and origin.number <= before:  # assigned a value that is older than the call
+        t.node = Node(t.a, [(origin, lambda g: g)], "assigned", (origin,), uncertain=True)
+      elif origin.number <= before: t.node = origin
       else: t.node, t.was_assigned = Node(t.a), True
     if self.calls == 2:
       for t in out:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
 """TinyJit: replays give what the function gives, and misuse is an error."""
+import collections
+
 import numpy as np
 import pytest
 import uopd
@@ -429,3 +431,78 @@ def test_views_of_a_whole_tensor_that_are_assigned_write_the_memory_of_the_state
     a, b = Tensor([1, 2, i, 4]).realize(), Tensor([i, 5, 6])
     assert [t.tolist() for t in f(a, b)] == [[i, 5, 6], [[2 * i, 8], [i, 4]]]
     assert state.tolist() == [i, 5, 6] and a.tolist() == [2 * i, 8, i, 4]
+
+
+def test_an_argument_that_the_function_uses_by_another_name():
+  x = Tensor([1.0, 2.0]).realize()
+  f = TinyJit(lambda a: (a * 10 + x).realize())
+  for i in range(4):
+    assert f(x).tolist() == [11 * (1 + i), 22.0]
+    x[:1].assign(x[:1] + 1)
+  with pytest.raises(uopd.errors.JitError, match="by another name"): f(Tensor([1.0, 1.0]))
+  assert f(x).tolist() == [55, 22]
+
+  g = TinyJit(lambda a: (a * 10 + x).realize())
+  g(x)
+  g(x.clone())
+  for i in range(3): assert g(Tensor([float(i), 1.0])).tolist() == [10.0 * i + 5, 12]
+
+  # What is no use of its value, and what is done to the argument, does not matter.
+  def own(a):
+    assert x.shape == (2,) and x.dtype == a.dtype
+    a.assign(a + 1)
+    (a * a).sum().backward()
+    return a, a.grad.realize()
+  h = TinyJit(own)
+  h(x)
+  assert h(x)[0] is x
+  y = Tensor([1.0, 1.0]).realize()
+  a, _ = h(y)
+  assert a is y and y.tolist() == [2, 2] and x.tolist() == [7, 4]
+
+
+def test_an_argument_that_the_function_uses_by_views_and_aliases_of_its_own():
+  for use in (lambda a, x, v: (a + 0, v.assign(a * 2)), lambda a, x, v: (a + 0, x[:]), lambda a, x, v: (a + 0, x.detach()),
+              lambda a, x, v: (a + 0, x.reshape(2)), lambda a, x, v: (a + 0, x.float())):
+    x = Tensor([1.0, 2.0]).realize()
+    v = x[:]
+    f = TinyJit(lambda a, use=use, x=x, v=v: use(a, x, v))
+    for _ in range(3): f(x)
+    with pytest.raises(uopd.errors.JitError, match="by another name"): f(Tensor([5.0, 6.0]))
+  # The view is what the function was always given, and not a part of the argument.
+  x = Tensor([1.0, 2.0]).realize()
+  v = x[:1]
+  f = TinyJit(lambda a: (a + v, a[1:].assign(a[:1])))
+  for _ in range(2): f(x)
+  y = Tensor([5.0, 6.0])
+  assert f(y)[0].tolist() == [6, 7] and y.tolist() == [5, 5]
+
+
+def test_arguments_in_containers_are_told_from_other_names():
+  x, y = Tensor([1.0]).realize(), Tensor([2.0]).realize()
+  order = collections.OrderedDict(x=x, more=[y])
+  f = TinyJit(lambda o: (o, (o["x"] + o["more"][0] * 3).realize()))
+  for _ in range(2): assert f(order)[1].item() == 7 and f(order)[0]["x"] is x
+  other = collections.OrderedDict(x=y, more=[x])
+  out, total = f(other)
+  assert out["x"] is y and out["more"][0] is x and total.item() == 5
+
+
+def test_constants_of_outside_that_are_assigned_after_the_recording():
+  c, other = Tensor.full((2,), 2.0), Tensor.full((2,), 2.0)
+  f = TinyJit(lambda a: (a * c).realize())
+  for i in range(3): assert f(Tensor([float(i), 1.0])).tolist() == [2 * i, 2]
+  other.assign(Tensor([1.0, 1.0])).realize()
+  assert c.tolist() == [2, 2] and f(Tensor([4.0, 1.0])).tolist() == [8, 2]
+  c.assign(Tensor([5.0, 5.0])).realize()
+  with pytest.raises(uopd.errors.JitError, match="made outside of the function and not realised"): f(Tensor([4.0, 1.0]))
+  f.reset()
+  for i in range(3): assert f(Tensor([float(i), 1.0])).tolist() == [5 * i, 5]
+  c.assign(Tensor([1.0, 2.0]))
+  assert f(Tensor([4.0, 1.0])).tolist() == [4, 2]
+
+  c = Tensor.full((2,), 2.0)
+  f = TinyJit(lambda a: (a + 0, c[:]))
+  for i in range(3): f(Tensor([float(i), 1.0]))
+  c[:1] = 5
+  with pytest.raises(uopd.errors.JitError, match="made outside of the function and not realised"): f(Tensor([4.0, 1.0]))

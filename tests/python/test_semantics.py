@@ -2,6 +2,7 @@
 """What tensors do beyond single values: gradients, seeds, settings, sizes that are variables, dtypes, assignment, files."""
 import gzip
 import http.server
+import itertools
 import pathlib
 import threading
 
@@ -424,3 +425,50 @@ X = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
 def test_errors_say_what_is_wrong(wrong, text):
   with pytest.raises((ValueError, IndexError, NotImplementedError), match=text) as error: wrong(Tensor(X))
   if isinstance(error.value, uopd.Error): assert "(at test_semantics.py:" in str(error.value)
+
+
+@pytest.mark.parametrize("requires_grad", (None, True))
+@pytest.mark.parametrize("read", (lambda x: x.numpy(), lambda x: x.realize(), lambda x: x.tolist(), print))
+def test_reading_a_constant_is_no_change(requires_grad, read):
+  def make():
+    x = Tensor.full((3,), 3.0, requires_grad=requires_grad)
+    return x, (x * x).sum()
+  for also in (False, True):  # the loss was realised before
+    x, y = make()
+    if also: y.realize()
+    read(x)
+    z = (x * 5).sum()
+    y.backward()
+    assert x.grad.tolist() == [6, 6, 6]
+    z.backward()
+    assert x.grad.tolist() == [11, 11, 11]
+    x, y = make()
+    if also: y.realize()
+    read(x)
+    assert y.gradient(x)[0].tolist() == [6, 6, 6] and x.tolist() == [3, 3, 3]
+    x.assign(x + 1).realize()
+    assert y.item() == 27 and x.tolist() == [4, 4, 4]
+
+
+def test_what_was_read_before_what_it_was_computed_from():
+  """Gradients do not depend on the order in which a loss, what it was computed from, and what that was computed from, are read."""
+  for order in itertools.permutations(range(4)):
+    a = Tensor([1.0, 2.0, 3.0])
+    b = a * 2
+    c = b * b
+    values = [a, b, c, c.sum()]
+    for i in order: values[i].numpy()
+    values[3].backward()
+    assert [t.grad.tolist() for t in values[:3]] == [[8, 16, 24], [4, 8, 12], [1, 1, 1]], order
+
+
+def test_gradients_by_what_an_assigned_tensor_was_computed_from():
+  """A tensor that is written over is lost as a source of gradients: that is an error, and not a gradient of zero."""
+  def gradient(*also):
+    x = Tensor([[3.5, -3.5, -4.5]])
+    y = x.roll(-1, -1)
+    x += y
+    x.realize(*[y for _ in also])
+    return x.sum().gradient(y)[0].tolist()
+  for also in ((), (1,)):
+    with pytest.raises(uopd.errors.FailedPrecondition, match="below the loss is gone"): gradient(*also)

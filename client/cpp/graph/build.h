@@ -53,11 +53,16 @@ auto AlongNoAxis(const Tensor& x, int64_t axis, Site site, F f) -> std::optional
     return std::pair(out.first.Reshape({}, site), out.second.Reshape({}, site));
 }
 
-// The context of t's graph, and the value of t. REQUIRES: t.status() is OK.
+// The context of t's graph, and the value of t, which the caller is about to use. REQUIRES: t.status() is OK.
 inline ir::UOpContext& Ctx(const Tensor& t) { return t.state()->graph->ctx(); }
-inline ir::UOp Value(const Tensor& t) { return t.state()->uop; }
+inline ir::UOp Value(const Tensor& t) {
+  const TensorState& state = *t.state();
+  if (state.watchers != 0) [[unlikely]]
+    state.graph->NoteUse(t);
+  return state.uop;
+}
 
-inline ir::Shape ShapeOf(const Tensor& t) { return *Ctx(t).ShapeOf(Value(t)); }
+inline ir::Shape ShapeOf(const Tensor& t) { return *Ctx(t).ShapeOf(t.state()->uop); }
 
 // A size as index arithmetic in t's graph. INVALID_ARGUMENT if it is not made of numbers and
 // variables.

@@ -112,6 +112,7 @@ absl::Status GraphState::Assign(TensorState& t, UOp value) {
        part = part->view.of) {
     steps.insert(steps.end(), part->view.steps.begin(), part->view.steps.end());
     TensorState& whole = *part->view.of;
+    if (whole.watchers != 0 && IsOutside(t)) NoteUse(Tensor(whole.shared_from_this()));
     if (!whole.error.ok() || (own && PartOf(*ctx_, whole.uop, steps) == value)) continue;
     changes.emplace_back(&whole, Written(*ctx_, whole.uop, steps, value));
   }

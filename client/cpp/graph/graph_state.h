@@ -36,6 +36,7 @@ namespace uopd::client {
 
 class GraphState;
 class Recording;
+class Tensor;
 struct Exported;
 
 // True if u is a BUFFER or a MULTI of BUFFERs. NumbersOf returns the slot numbers of these BUFFERs.
@@ -73,6 +74,9 @@ struct TensorState : std::enable_shared_from_this<TensorState> {
   // that of the latest recording: nothing, but others did. 0: nobody did.
   uint64_t writer = 0;
   std::shared_ptr<TensorState> grad;
+  std::shared_ptr<TensorState>
+      contents;           // of a constant: what the first read made, see ReadConstant
+  uint32_t watchers = 0;  // recordings that want to know whether the function uses it
 
   TensorState* newer = nullptr;  // list of live tensors, oldest first
   TensorState* older = nullptr;
@@ -157,6 +161,8 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   bool IsOutside(const TensorState& tensor) const;
   // Somebody is about to give the tensor another value.
   void NoteWriter(TensorState& tensor) const;
+  // Somebody is about to compute something from the tensor.
+  void NoteUse(const Tensor& tensor) const;
 
   TensorState* oldest() const { return oldest_; }
   const Histories& histories() const { return histories_; }
@@ -243,6 +249,11 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   absl::StatusOr<std::string> Wire(ir::UOp sink);
   // Whether UseStored lets others read the value from where it will be stored.
   bool WillBeStored(ir::UOp value);
+  // Whether graphs that were made after the constant read it from its memory from now on: somebody may ask for a gradient by it, and
+  // reading it must not change that. Not if an equal constant is alive: the graphs may be made of that one.
+  bool StandsForItsValue(const TensorState& tensor) const;
+  // Whether gradients of the tensor flow to another live one.
+  bool ContainsConstant(const TensorState& tensor) const;
   absl::flat_hash_set<uint32_t> StoredBy(std::span<const Pending> pending);  // ids of these values
   // The buffers whose contents live tensors other than the pending ones need, also after these are stored. So the
   // buffers must be neither freed nor written. Adds those that must stay whoever needs them to `pinned`.

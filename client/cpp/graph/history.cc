@@ -14,19 +14,24 @@ using ir::UOp;
 
 namespace {
 
+// The buffer that this one is a copy of, as long as both have the same contents.
+uint64_t OriginOf(uint64_t number, const BufferTable& buffers) {
+  while (const auto& origin = buffers.at(number).origin) {
+    if (!buffers.Has(origin->number)) break;
+    const ClientBuffer& of = buffers.at(origin->number);
+    if (of.handle != origin->handle || of.written != origin->written) break;
+    number = origin->number;
+  }
+  return number;
+}
+
 // u with the origins of copies in place of these.
 UOp OfOrigins(ir::UOpContext& ctx, UOp u, const BufferTable& buffers) {
   if (!buffers.has_copies()) return u;
   ir::Substitution map;
   for (UOp b : ir::Toposort(ctx, u)) {
     if (!b.Is(Op::BUFFER)) continue;
-    uint64_t number = static_cast<uint64_t>(b.slot());
-    while (const auto& origin = buffers.at(number).origin) {
-      if (!buffers.Has(origin->number)) break;
-      const ClientBuffer& of = buffers.at(origin->number);
-      if (of.handle != origin->handle || of.written != origin->written) break;
-      number = origin->number;
-    }
+    const uint64_t number = OriginOf(static_cast<uint64_t>(b.slot()), buffers);
     if (number == static_cast<uint64_t>(b.slot())) continue;
     map.emplace(b.id(), ir::Buffer(ctx, static_cast<int64_t>(number), b.dtype(), b.src(0),
                                    ir::AddrSpace::GLOBAL, b.text()));
@@ -111,9 +116,10 @@ void Histories::End(uint64_t number, const BufferTable& buffers) {
   Erase(number);
 }
 
-void Histories::Stored(ir::UOpContext& ctx, UOp value, UOp stored) {
+void Histories::Stored(ir::UOpContext& ctx, UOp value, UOp stored, uint64_t since) {
   for (auto& [number, entry] : entries_) {
-    if (entry.value == value || !ir::Reaches(ctx, entry.value, value)) continue;
+    if (entry.made.since < since || entry.value == value || !ir::Reaches(ctx, entry.value, value))
+      continue;
     entry.value = ReplaceValues(ctx, entry.value, {{value.id(), stored}});
     for (uint64_t part : NumbersOf(stored)) entry.reads.push_back(part);
   }
@@ -143,7 +149,8 @@ void Histories::Keep(const NumberSet& live, const NumberSet& asked, std::span<co
     absl::flat_hash_set<uint64_t> only(reads.begin(), reads.end());
     for (const auto& [number, entry] : entries_) {
       if (!live.Contains(number)) continue;
-      if (!MayBeAsked(entry.reads, asked, buffers)) {
+      const bool constant = entry.reads.empty();  // it keeps no memory
+      if (!constant && !MayBeAsked(entry.reads, asked, buffers)) {
         unasked.push_back(number);
         continue;
       }
@@ -180,8 +187,7 @@ Histories::Expansion Histories::Expand(ir::UOpContext& ctx, std::span<const UOp>
                                        const BufferTable& buffers) const {
   Expansion out{{roots.begin(), roots.end()}, {}};
   for (UOp& root : out.roots) root = OfOrigins(ctx, root, buffers);
-  // A history reads values that are older, so the oldest one is expanded first.
-  std::map<uint64_t, const Entry*> found;
+  absl::flat_hash_map<uint64_t, const Entry*> found;  // by the number of the stored value
   std::vector<UOp> todo = out.roots;
   absl::flat_hash_set<uint32_t> seen;
   while (!todo.empty()) {
@@ -189,19 +195,43 @@ Histories::Expansion Histories::Expand(ir::UOpContext& ctx, std::span<const UOp>
     for (UOp u : ir::Toposort(ctx, todo, [&](UOp v) { return !seen.contains(v.id()); })) {
       if (!seen.insert(u.id()).second) continue;
       if (const Entry* const entry = Find(u);
-          entry != nullptr && found.emplace(entry->order, entry).second)
+          entry != nullptr && found.emplace(NumbersOf(entry->stored)[0], entry).second)
         next.push_back(OfOrigins(ctx, entry->value, buffers));
     }
     todo = std::move(next);
   }
   if (found.empty()) return out;
   ir::Substitution map;
-  for (const auto& [order, entry] : found) {
+  for (const Entry* entry : InOrder(found, buffers)) {
     const UOp value = ReplaceValues(ctx, OfOrigins(ctx, entry->value, buffers), map);
     map.emplace(entry->stored.id(), value);
     if (!IsStored(value)) out.back.try_emplace(value.id(), entry->stored);
   }
   for (UOp& root : out.roots) root = ReplaceValues(ctx, root, map);
+  return out;
+}
+
+std::vector<const Histories::Entry*> Histories::InOrder(
+    const absl::flat_hash_map<uint64_t, const Entry*>& entries, const BufferTable& buffers) {
+  std::vector<const Entry*> out, stack;
+  absl::flat_hash_set<uint64_t> begun, done;
+  for (const auto& [first, root] : entries) {
+    stack.push_back(root);
+    while (!stack.empty()) {
+      const Entry* const entry = stack.back();
+      const uint64_t number = NumbersOf(entry->stored)[0];
+      if (begun.insert(number).second) {
+        for (uint64_t read : entry->reads) {
+          const auto below = entries.find(OriginOf(read, buffers));
+          if (below != entries.end() && !begun.contains(below->first))
+            stack.push_back(below->second);
+        }
+        continue;
+      }
+      stack.pop_back();
+      if (done.insert(number).second) out.push_back(entry);
+    }
+  }
   return out;
 }
 

@@ -9,7 +9,7 @@
 //
 // A history ends
 //   when nothing can ask for it: no buffer that it reads, by itself or through other histories, is one that a
-//     live tensor reads;
+//     live tensor reads. The history of what was computed from constants, which reads none, stays;
 //   when a buffer that it reads is written: the contents that it was computed from are gone. So a history never
 //     keeps an assignment from happening in place;
 //   when histories alone keep more than `most_bytes` of memory, or there are more than kMost: the oldest ones end.
@@ -63,8 +63,8 @@ class Histories {
   void Written(uint64_t number, bool assigned, BufferTable& buffers);
   // The buffer is gone. REQUIRES: so is every buffer whose history reads it.
   void Removed(uint64_t number);
-  // `value` is stored now. Histories that contain it read it from there.
-  void Stored(ir::UOpContext& ctx, ir::UOp value, ir::UOp stored);
+  // `value` is stored now. Histories that contain it, of tensors that were made after `since`, read it from there.
+  void Stored(ir::UOpContext& ctx, ir::UOp value, ir::UOp stored, uint64_t since = 0);
 
   // Whether somebody could ask for the gradient of what is computed from the buffers `reads` by one of the floats `live`.
   bool MayBeAsked(std::span<const uint64_t> reads, const NumberSet& live,
@@ -110,6 +110,9 @@ class Histories {
     bool MayRead(const TensorState& t, const BufferTable& buffers) const;
   };
 
+  // The entries, which have the numbers of their stored values, so that each comes after those whose stored values it reads.
+  static std::vector<const Entry*> InOrder(
+      const absl::flat_hash_map<uint64_t, const Entry*>& entries, const BufferTable& buffers);
   // The entry of a stored value; null if there is none.
   const Entry* Find(ir::UOp stored) const;
   void Erase(uint64_t number);

@@ -28,7 +28,11 @@ bool HasOneOf(UOp stored, const NumberSet& numbers) {
 
 }  // namespace
 
-bool GraphState::WillBeStored(UOp value) { return !IsStored(value) && !ReadsOf(value).empty(); }
+bool GraphState::WillBeStored(UOp value) {
+  const bool distinct =
+      value.Is(Op::CONTIGUOUS) && value.tag() != 0;  // it is equal to no other constant
+  return !IsStored(value) && (distinct || !ReadsOf(value).empty());
+}
 
 absl::flat_hash_set<uint32_t> GraphState::StoredBy(std::span<const Pending> pending) {
   absl::flat_hash_set<uint32_t> out;

@@ -151,6 +151,17 @@ const std::vector<uint64_t>& GraphState::ReadsOf(UOp value, bool gradients) {
   return known.emplace(value.id(), std::move(out)).first->second;
 }
 
+bool GraphState::ContainsConstant(const TensorState& tensor) const {
+  absl::flat_hash_set<uint32_t> below;
+  for (UOp u : ir::Toposort(*ctx_, std::span(&tensor.uop, 1), CarriesGradient))
+    below.insert(u.id());
+  below.erase(tensor.uop.id());
+  for (const TensorState* t = oldest_; t != nullptr; t = t->newer) {
+    if (t->uop && below.contains(t->uop.id()) && t->requires_grad.value_or(true)) return true;
+  }
+  return false;
+}
+
 void GraphState::PlanHistories(Plan& plan) {
   NumberSet live, overwritten;
   for (uint64_t number = 0; number < buffers_.end(); ++number) {
@@ -185,14 +196,21 @@ void GraphState::PlanHistories(Plan& plan) {
       }
     }
     if (std::ranges::any_of(old, written)) {
-      // What only its own old contents say, such as a counter, depends on nothing else.
+      // What only its own old contents say, such as a counter, depends on nothing else. Another tensor of the request may be asked for.
       p.ended = std::ranges::any_of(ReadsOf(value, true), [&](uint64_t n) {
         return !overwritten.Contains(n) || histories_.Has(n);
       });
+      for (UOp u : ir::Toposort(*ctx_, std::span(&value, 1), CarriesGradient))
+        p.ended |= stored.contains(u.id());
       continue;
     }
     const UOp history = ReplaceValues(*ctx_, value, stored);
     const std::vector<uint64_t>& reads = ReadsOf(history);
+    if (reads.empty()) {
+      // Wrapped, so that two tensors of one value are not taken for each other.
+      if (ContainsConstant(*p.state)) p.history = Distinct(history, Op::CONTIGUOUS_BACKWARD);
+      continue;
+    }
     if (!histories_.MayBeAsked(reads, live, buffers_)) continue;
     p.history = history;
     p.reads = reads;

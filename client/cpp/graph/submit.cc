@@ -203,13 +203,13 @@ absl::Status GraphState::Compute(std::span<const std::shared_ptr<TensorState>> t
     contents_ = 0;
     most_contents_ = kLeastContents;
   }
-  UseStored(plan.pending);
   const Histories::Moment now = histories_.Now(executor_->NewHandle());
-  // First what ends histories: the new ones read the new contents.
+  // First what ends histories: those that UseStored changes and the new ones read the new contents.
   for (const Pending& p : plan.pending) {
     for (uint64_t number : NumbersOf(p.target))
       NoteWritten(number, static_cast<bool>(p.state->replaces));
   }
+  UseStored(plan.pending);
   // A history may read what the same request stores, and comes after the history of that.
   std::ranges::sort(plan.pending, {}, [](const Pending& p) { return p.state->uop.id(); });
   for (Pending& p : plan.pending) Settle(p, now, answer, returned);
@@ -237,23 +237,47 @@ absl::Status GraphState::Realize(std::span<const std::shared_ptr<TensorState>> t
 void GraphState::UseStored(std::span<const Pending> pending) {
   absl::flat_hash_set<const TensorState*> computed;
   ir::Substitution stored;
+  std::vector<std::pair<UOp, const Pending*>> constants;
   uint32_t oldest = UINT32_MAX;
   for (const Pending& p : pending) {
     computed.insert(p.state.get());
     const UOp value = p.state->uop;
-    // Constants are computed again: tensors that were made apart must not come to share a buffer.
-    if (!WillBeStored(value)) continue;
+    // Other constants are computed again: tensors that were made apart must not come to share a buffer.
+    if (!WillBeStored(value)) {
+      if (!StandsForItsValue(*p.state)) continue;
+      constants.emplace_back(value, &p);
+      histories_.Stored(*ctx_, value, p.target, p.state->since);
+      continue;
+    }
     stored.try_emplace(value.id(), p.target);
     oldest = std::min(oldest, value.id());
     histories_.Stored(*ctx_, value, p.target);
   }
-  if (stored.empty()) return;
-  for (TensorState* t = oldest_; t != nullptr; t = t->newer) {
+  for (TensorState* t = oldest_; t != nullptr && !stored.empty(); t = t->newer) {
     // A tensor of the same value gets a buffer of its own.
     if (!t->uop || computed.contains(t) || t->uop.id() <= oldest || stored.contains(t->uop.id()))
       continue;
     t->uop = ReplaceValues(*ctx_, t->uop, stored);
   }
+  for (TensorState* t = oldest_; t != nullptr && !constants.empty(); t = t->newer) {
+    if (!t->uop || IsStored(t->uop) || computed.contains(t)) continue;
+    ir::Substitution older;
+    for (const auto& [value, p] : constants) {
+      if (p->state->since < t->since && value.id() < t->uop.id())
+        older.emplace(value.id(), p->target);
+    }
+    if (!older.empty()) t->uop = ReplaceValues(*ctx_, t->uop, older);
+  }
+}
+
+bool GraphState::StandsForItsValue(const TensorState& tensor) const {
+  if (!ir::IsFloat(tensor.dtype) || !tensor.requires_grad.value_or(true) || tensor.replaces ||
+      IsStored(tensor.uop))
+    return false;
+  for (const TensorState* t = oldest_; t != nullptr; t = t->newer) {
+    if (t != &tensor && t->uop == tensor.uop) return false;
+  }
+  return true;
 }
 
 void GraphState::Settle(Pending& p, Histories::Moment now, const Answer& answer,

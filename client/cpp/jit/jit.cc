@@ -10,11 +10,11 @@ Jit::~Jit() = default;
 Jit::Jit(Jit&&) noexcept = default;
 Jit& Jit::operator=(Jit&&) noexcept = default;
 
-absl::Status Jit::Begin(std::span<const Tensor> inputs) {
+absl::StatusOr<std::vector<Tensor>> Jit::Begin(std::span<const Tensor> inputs) {
   recording_.reset();
   warm_ = false;
   UOPD_ASSIGN(recording_, Recording::Begin(client_, inputs));
-  return absl::OkStatus();
+  return recording_->Arguments(inputs);
 }
 
 absl::Status Jit::End(std::span<const Tensor> outputs) {
@@ -58,8 +58,8 @@ absl::StatusOr<std::vector<Tensor>> Jit::operator()(std::span<const Tensor> inpu
     warm_ = true;
     return out;
   }
-  UOPD_TRY(Begin(inputs));
-  auto out = function_(inputs);
+  UOPD_ASSIGN(const std::vector<Tensor> arguments, Begin(inputs));
+  auto out = function_(arguments);
   absl::Status status = out.status();
   if (status.ok()) status = End(*out);
   if (!status.ok()) {

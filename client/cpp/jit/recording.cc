@@ -61,8 +61,46 @@ void Recording::NoteTaken(const TensorState& tensor) {
 
 void Recording::Leave() {
   std::erase(graph_->recordings_, this);
+  for (const auto& watched : watched_) {
+    if (const auto t = watched.lock()) --t->watchers;
+  }
+  watched_.clear();
   for (const auto& [view, input] : views_) {
     if (const auto t = view.lock()) t->view.paused = false;
+  }
+}
+
+std::vector<Tensor> Recording::Arguments(std::span<const Tensor> inputs) const {
+  std::vector<Tensor> out(inputs.begin(), inputs.end());
+  for (Tensor& t : out) t.recording_ = id_;
+  return out;
+}
+
+void Recording::Watch(std::span<const Tensor> inputs) {
+  const auto watch = [this](TensorState& t) {
+    ++t.watchers;
+    watched_.push_back(t.weak_from_this());
+  };
+  for (const Tensor& t : inputs) watch(*t.state());
+  for (TensorState* t = graph_->oldest(); t != nullptr; t = t->newer) {
+    if (t->uop && !IsStored(t->uop) && !graph_->IsOfOthers(*t) && graph_->ReadsOf(t->uop).empty())
+      watch(*t);
+  }
+}
+
+void GraphState::NoteUse(const Tensor& tensor) const {
+  if (Recording* const r = Recorder()) r->NoteUse(tensor);
+}
+
+void Recording::NoteUse(const Tensor& tensor) {
+  if (tensor.recording() == id_) return;
+  const auto& state = tensor.state();
+  const auto input =
+      std::ranges::find_if(inputs_, [&](const Input& i) { return i.given.lock() == state; });
+  if (input != inputs_.end()) {
+    input->named = true;
+  } else if (std::ranges::none_of(used_, [&](const auto& u) { return u.lock() == state; })) {
+    used_.push_back(state);
   }
 }
 
@@ -103,6 +141,7 @@ absl::StatusOr<std::unique_ptr<Recording>> Recording::Begin(const Client& client
     TensorState& state = *t.state();
     out->inputs_.push_back(Describe(t));
     out->inputs_.back().pieces = NumbersOf(state.uop).size();
+    out->inputs_.back().given = t.state();
     // What it is a view of is no argument: it gets the new values after the function (WriteThrough).
     if (state.view.of == nullptr || state.view.paused) continue;
     state.view.paused = true;
@@ -134,6 +173,7 @@ absl::StatusOr<std::unique_ptr<Recording>> Recording::Begin(const Client& client
     if (!t->uop || !IsStored(t->uop)) continue;
     out->AddKnown(*t);
   }
+  out->Watch(inputs);
   graph.recordings_.push_back(out.get());
   return out;
 }

@@ -57,6 +57,10 @@ class Recording {
   bool Knows(const TensorState& t) const;
   // Another thread has computed a tensor that the function made. So End fails.
   void NoteTaken(const TensorState& tensor);
+  // The thread that records computes something from the tensor, or assigns to it.
+  void NoteUse(const Tensor& tensor);
+  // The tensors of the inputs, for the function: they can be told from the same tensors under another name.
+  std::vector<Tensor> Arguments(std::span<const Tensor> inputs) const;
 
  private:
   // What an argument of a replay is.
@@ -92,6 +96,9 @@ class Recording {
     // Not compared: how many buffers it has, and whether the function assigns to it.
     size_t pieces = 1;
     bool assigned = false;
+    // The function uses the tensor that it was recorded with by another name too, such as a variable outside of it.
+    bool named = false;
+    std::weak_ptr<TensorState> given;
   };
 
   explicit Recording(std::shared_ptr<GraphState> graph);
@@ -100,6 +107,8 @@ class Recording {
   // later replays of it, leave them as they are.
   static absl::Status SeparateAliases(GraphState& graph);
   void AddKnown(TensorState& t);
+  // Begins to be told of uses of what replays will not see: inputs under another name, and constants, which have no memory.
+  void Watch(std::span<const Tensor> inputs);
   static Input Describe(const Tensor& t);
   // A tensor that is older than the recording is state, and stays as it is. Any other output is no view: the contents that replays give
   // it are those of no other tensor. If no call computes it, because it is an alias of an argument or of state, or a constant, it gets a
@@ -142,6 +151,7 @@ class Recording {
   // NoteUsed: the tensors, and the buffers that they are computed from.
   std::vector<std::weak_ptr<TensorState>> used_;
   NumberSet fixed_;
+  std::vector<std::weak_ptr<TensorState>> watched_;
   std::vector<std::pair<std::weak_ptr<TensorState>, size_t>>
       views_;  // inputs that are views: tensor and input
   std::vector<Input> inputs_;

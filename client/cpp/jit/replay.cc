@@ -177,6 +177,14 @@ absl::Status Recording::CheckInputs(std::span<const Tensor> inputs) const {
                                             ir::Name(want.dtype), " ", Text(want.dims), " on ",
                                             want.device));
     }
+    if (want.named && inputs[i].state() != want.given.lock()) {
+      return Misused(Cat("input ", i,
+                         " is another tensor than when the function was recorded, and the function "
+                         "uses that one by "
+                         "another name too, such as a variable outside of it. A replay would use "
+                         "this one for both: "
+                         "record the function with a copy"));
+    }
     for (size_t k = 0; k < i; ++k) {
       if (inputs[k].state() == inputs[i].state() && (want.assigned || inputs_[k].assigned)) {
         return Misused(Cat("inputs ", k, " and ", i,

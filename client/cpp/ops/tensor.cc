@@ -29,7 +29,10 @@ Tensor Poisoned(std::shared_ptr<GraphState> graph, absl::Status error) {
   return Tensor(std::move(state));
 }
 
-Tensor Same(const Tensor& t) { return Tensor(t.state()->graph->NewAlias(t.state(), true)); }
+Tensor Same(const Tensor& t) {
+  Value(t);
+  return Tensor(t.state()->graph->NewAlias(t.state(), true));
+}
 
 Tensor Made(const Tensor& t, UOp u, std::string_view what, Site site) {
   const auto& graph = t.state()->graph;
@@ -120,6 +123,7 @@ bool Broadcasts(ir::Shape from, ir::Shape to) {
 absl::Status Tensor::TryAssign(Operand value) {
   UOPD_TRY(status());
   TensorState& t = *state_;
+  Value(*this);  // replays assign to it too
   if (value.tensor() == nullptr) {
     const absl::Status fits = CheckNumber(t.dtype, value);
     if (!fits.ok()) return Located("Assign", value.site(), fits);
@@ -156,7 +160,9 @@ void Tensor::Assign(Operand value) {
 }
 
 Tensor Tensor::Snapshot() const {
-  return status().ok() ? Tensor(state_->graph->NewAlias(state_, false)) : *this;
+  if (!status().ok()) return *this;
+  Value(*this);
+  return Tensor(state_->graph->NewAlias(state_, false));
 }
 
 bool Tensor::is_view() const { return status().ok() && state_->view.of != nullptr; }
@@ -282,7 +288,7 @@ absl::StatusOr<std::vector<Tensor>> Gradient(const Tensor& loss, std::span<const
       return Located("Gradient", site,
                      absl::InvalidArgumentError("loss and target belong to different clients"));
     }
-    values.push_back(Value(t));
+    values.push_back(t.state()->uop);
     asked.push_back(t.state().get());
   }
   ir::UOpContext& ctx = Ctx(loss);

@@ -81,9 +81,11 @@ class Jit {
                    std::span(variables.begin(), variables.size()));
   }
 
-  // The three steps for callers whose function is not a Function. Call Begin, then the function,
-  // then End with its results, or Abandon if it failed. Then Replay as often as wanted.
-  absl::Status Begin(std::span<const Tensor> inputs);
+  // The three steps for callers whose function is not a Function. Call Begin, then the function with the tensors that Begin
+  // returns, then End with its results, or Abandon if it failed. Then Replay as often as wanted. The returned tensors are the
+  // inputs. If the function also uses an input by another name, such as a variable outside of it, replays must be
+  // given the same tensor there.
+  absl::StatusOr<std::vector<Tensor>> Begin(std::span<const Tensor> inputs);
   absl::Status End(std::span<const Tensor> outputs);
   void Abandon();
   absl::StatusOr<std::vector<Tensor>> Replay(std::span<const Tensor> inputs,

@@ -151,6 +151,8 @@ class Tensor {
   // True if this process has the contents already: a read sends nothing and does not wait.
   bool at_hand() const;
   const std::shared_ptr<TensorState>& state() const { return state_; }
+  // Whether it stands for the argument of a function that a Jit records, see Jit::Begin. Internal.
+  uint64_t recording() const { return recording_; }
 
   // Computes the tensor and waits. On failure the tensor stays as it was.
   absl::Status Realize() const;
@@ -377,9 +379,11 @@ class Tensor {
   Tensor Dropout(double p, Site site = Site::current()) const;
 
  private:
+  friend class Recording;
   absl::Status CheckReadable(Dtype as) const;
 
   std::shared_ptr<TensorState> state_;
+  uint64_t recording_ = 0;  // Recording::id of that one
 };
 
 Tensor Where(Operand condition, Operand a, Operand b);

@@ -38,7 +38,9 @@ void BindJit(nb::module_& m) {
            [](JitHandle& j, All inputs) {
              j.CheckEpoch();
              internal::CheckOwn(inputs);
-             Check(LockedWithoutGil([&] { return j.jit.Begin(Tensors(inputs)); }));
+             auto arguments = LockedWithoutGil([&] { return j.jit.Begin(Tensors(inputs)); });
+             Check(arguments.status());
+             return internal::ToPython(*std::move(arguments));
            })
       .def("end",
            [](JitHandle& j, All outputs) {

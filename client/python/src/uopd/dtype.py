@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-from dataclasses import dataclass
 from typing import Any
 
 from . import _core
@@ -12,7 +11,6 @@ from . import _core
 _FLOATS = {"fp8e4m3": (4, 3), "fp8e5m2": (5, 2), "float16": (5, 10), "bfloat16": (8, 7), "float32": (8, 23), "float64": (11, 52)}
 
 
-@dataclass(frozen=True)
 class DType:
   """One element type. `core` is its number in the client library, `numpy_name` is None if NumPy has no such type.
 
@@ -20,10 +18,15 @@ class DType:
   >>> dtypes.int8.min, dtypes.int8.max, dtypes.int8.itemsize
   (-128, 127, 1)
   """
+  __slots__ = ("name", "itemsize", "core", "numpy_name")
   name: str
   itemsize: int
   core: int
   numpy_name: str | None
+
+  def __init__(self, name: str, itemsize: int, core: int, numpy_name: str | None) -> None:
+    for key, value in zip(self.__slots__, (name, itemsize, core, numpy_name)): object.__setattr__(self, key, value)
+  def __setattr__(self, name: str, value: Any) -> None: raise AttributeError(f"{self!r} does not change")
 
   @property
   def bitsize(self) -> int:

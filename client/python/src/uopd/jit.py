@@ -2,6 +2,7 @@
 """TinyJit: a function of tensors that is recorded once and then replayed, one message a call."""
 from __future__ import annotations
 
+import copy
 import functools
 import weakref
 from typing import Any, Callable, Generic, TypeVar
@@ -87,13 +88,25 @@ def _outputs(value: Any) -> list[Tensor]:
   raise WrongJitType(f"a function under TinyJit returns tensors, and lists, tuples and dicts of them, not {type(value).__name__}")
 
 
+def _standing_for(t: Tensor, handle: _core.Handle) -> Tensor:
+  """Another object for the tensor: what the function uses as its argument can be told from what it uses by another name."""
+  out: Tensor = object.__new__(type(t))
+  if hasattr(t, "__dict__"): out.__dict__.update(t.__dict__)
+  out._h = handle
+  return out
+
+
 def _with_inputs(value: Any, places: dict[int, int], inputs: list[Tensor]) -> Any:
-  """A result of the recorded call, in which arguments that it returned are those of this call."""
+  """A value in which tensors have others in their places: those of `inputs` at the place that `places` gives by the tensor's id."""
   if isinstance(value, Tensor): return inputs[places[id(value)]] if id(value) in places else value
-  if isinstance(value, dict): return {key: _with_inputs(v, places, inputs) for key, v in value.items()}
-  if isinstance(value, tuple) and hasattr(value, "_fields"): return type(value)(*(_with_inputs(v, places, inputs) for v in value))
-  if isinstance(value, (list, tuple)): return type(value)(_with_inputs(v, places, inputs) for v in value)
-  return value
+  if not isinstance(value, (dict, list, tuple)): return value
+  old = list(value.values()) if isinstance(value, dict) else list(value)
+  new = [_with_inputs(v, places, inputs) for v in old]
+  if all(a is b for a, b in zip(new, old)): return value
+  if isinstance(value, tuple): return type(value)(*new) if hasattr(value, "_fields") else type(value)(new)
+  out = copy.copy(value)  # a subclass may be made of other things than its elements
+  for key, v in zip(value if isinstance(value, dict) else range(len(new)), new): out[key] = v
+  return out
 
 
 class TinyJit(Generic[Result]):
@@ -165,17 +178,19 @@ class TinyJit(Generic[Result]):
         raise WrongJitType(f"TinyJit: argument {path} is an array, which a replay would not see: give a Tensor")
     before = now.inner()
     jit = _core.jit(client())
-    jit.begin([t._h for t in now.tensors])
+    own = {id(t): i for i, t in enumerate(now.tensors)}
+    arguments = [_standing_for(t, h) for t, h in zip(now.tensors, jit.begin([t._h for t in now.tensors]))]
     try:
-      result = self.fxn(*args, **kwargs)
+      result = self.fxn(*_with_inputs(args, own, arguments), **_with_inputs(kwargs, own, arguments))
       jit.end([t._h for t in _outputs(result)])
     except BaseException:
       jit.abandon()
       raise
     after = dict(now.inner())
     self._inner = [(path, weakref.ref(t)) for path, t in before if after.get(path) is t]
-    own = {id(t): i for i, t in enumerate(now.tensors)}
-    self._places = {id(t): own[id(t)] for t in _outputs(result) if id(t) in own}
+    places = {id(t): i for i, t in enumerate(arguments)}
+    self._places = {id(t): places[id(t)] for t in _outputs(result) if id(t) in places}
+    given = _with_inputs(result, self._places, now.tensors) if self._places else result
     now.forget()
     self._jit, self._then, self._result, self.cnt = jit, now, result, 2
-    return result
+    return given

@@ -16,7 +16,6 @@ import atexit
 import math
 import os
 import time
-from dataclasses import dataclass
 from typing import Any, Generator, Iterator, NamedTuple, Sequence
 
 from . import _core
@@ -28,8 +27,7 @@ from .tensor import Tensor
 atexit.register(_core.tune_close_watches)
 
 
-@dataclass(frozen=True, slots=True)
-class Tune:
+class Tune(NamedTuple):
   """A tuning operation at one moment. Counts are sums over its kernels.
 
   state: "planning", "running", "done"; "failed": the graph cannot be planned any more; "cancelled"; "interrupted": the daemon
@@ -78,8 +76,7 @@ class Point(NamedTuple):
   seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(NamedTuple):
   """A kernel of a tuning operation at one moment.
 
   number: from 0; those that are expected to take most of the time come first. launches: in one run of the program.
@@ -123,8 +120,7 @@ class Kernel:
     return best
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(NamedTuple):
   """What is known about an operation: itself, all its kernels, and the numbers of those that changed since the progress before."""
   tune: Tune
   kernels: tuple[Kernel, ...]

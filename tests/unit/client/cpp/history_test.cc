@@ -56,6 +56,47 @@ TEST_F(HistoryTest, AnIntermediateIsReadBeforeOrAfterItIsUsed) {
   }
 }
 
+TEST_F(HistoryTest, TheOrderOfReadsDoesNotMatter) {
+  std::vector<size_t> order = {0, 1, 2, 3};
+  do {
+    const Tensor a = In({3}, {1, 2, 3}), b = a * 2.0, c = b * b, loss = c.Sum();
+    const Tensor* const values[] = {&a, &b, &c, &loss};
+    for (size_t i : order) EXPECT_FALSE(Out(*values[i]).empty());
+    auto gradients = Gradient(loss, std::vector{a, b, c});
+    ASSERT_TRUE(gradients.ok()) << gradients.status();
+    EXPECT_THAT(Out((*gradients)[0]), ElementsAre(8, 16, 24));
+    EXPECT_THAT(Out((*gradients)[1]), ElementsAre(4, 8, 12));
+    EXPECT_THAT(Out((*gradients)[2]), ElementsAre(1, 1, 1));
+  } while (std::ranges::next_permutation(order).found);
+}
+
+TEST_F(HistoryTest, ConstantsThatAreRead) {
+  for (const bool declared : {false, true}) {
+    for (const bool loss_first : {false, true}) {
+      Tensor x = client_.Full({3}, 3.0);
+      if (declared) x.RequireGrad(true);
+      const Tensor loss = (x * x).Sum();
+      if (loss_first) {
+        EXPECT_EQ(*loss.Item<float>(), 27);
+      }
+      EXPECT_THAT(Out(x), ElementsAre(3, 3, 3));
+      auto gradient = Gradient(loss, std::vector{x});
+      ASSERT_TRUE(gradient.ok()) << gradient.status();
+      EXPECT_THAT(Out((*gradient)[0]), ElementsAre(6, 6, 6));
+      x.Assign(x + 1.0);
+      EXPECT_THAT(Out(x), ElementsAre(4, 4, 4));
+      EXPECT_EQ(*loss.Item<float>(), 27);
+    }
+  }
+  // Equal constants are two tensors, whatever was read.
+  const Tensor v = client_.Full({2}, 0.0), w = client_.Full({2}, 0.0);
+  ASSERT_TRUE(Realize({v, w}).ok());
+  auto gradients = Gradient((v * 2.0 + w * 3.0).Sum(), std::vector{v, w});
+  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  EXPECT_THAT(Out((*gradients)[0]), ElementsAre(2, 2));
+  EXPECT_THAT(Out((*gradients)[1]), ElementsAre(3, 3));
+}
+
 TEST_F(HistoryTest, WhatIsStoredIsNotComputedAgain) {
   const Tensor x = Leaf({1, 2, 3}), y = x.Sin().Sin().Sin().Sin(), z = y + 1.0;
   const size_t before = Export(std::vector{z})->nodes;

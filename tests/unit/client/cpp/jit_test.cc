@@ -293,6 +293,29 @@ TEST_F(JitTest, LazyTensorsOfOutsideAreValues) {
   for (int i = 0; i < 3; ++i) EXPECT_THAT(Out(Call(jit, {In({2}, {1, 1})})[0]), ElementsAre(1, 11));
 }
 
+TEST_F(JitTest, AnInputThatTheFunctionUsesByAnotherName) {
+  Tensor x = Ramp({2});
+  Jit jit(client_, [x](std::span<const Tensor> in) { return std::vector{in[0] * 10.0 + x}; });
+  for (int i = 0; i < 4; ++i) EXPECT_THAT(Out(Call(jit, {x})[0]), ElementsAre(0, 11));
+  EXPECT_THAT(StatusText(jit({In({2}, {1, 1})}).status()), HasSubstr("by another name"));
+  jit.Reset();
+  Call(jit, {x});
+  for (int i = 0; i < 3; ++i)
+    EXPECT_THAT(Out(Call(jit, {In({2}, {float(i), 1})})[0]), ElementsAre(10 * i, 11));
+}
+
+TEST_F(JitTest, AConstantOfOutsideThatIsAssigned) {
+  Tensor c = client_.Full({2}, 2.0);
+  const Tensor equal = client_.Full({2}, 2.0);
+  Jit jit(client_, [c](std::span<const Tensor> in) { return std::vector{in[0] * c}; });
+  for (int i = 0; i < 3; ++i) EXPECT_THAT(Out(Call(jit, {In({2}, {1, 3})})[0]), ElementsAre(2, 6));
+  Tensor(equal).Assign(5.0);
+  EXPECT_THAT(Out(Call(jit, {In({2}, {1, 3})})[0]), ElementsAre(2, 6));
+  c.Assign(5.0);
+  EXPECT_THAT(StatusText(jit({In({2}, {1, 3})}).status()),
+              HasSubstr("made outside of the function and not realised"));
+}
+
 TEST_F(JitTest, ItOutlivesNothingThatItNeeds) {
   std::unique_ptr<Jit> jit;
   {
