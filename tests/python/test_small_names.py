@@ -77,6 +77,13 @@ def test_counters():
   assert GlobalCounters.mem_used == before  # it is freed at the latest when somebody looks
 
 
+def test_all_that_was_sent_counts():
+  GlobalCounters.reset()
+  for i in range(20): x = (Tensor([float(i), 1.0]) + 1).realize()
+  assert GlobalCounters.kernel_count == 20
+  del x
+
+
 def test_memory_of_each_device():
   before = GlobalCounters.mem_used_per_device
   x = Tensor.zeros(100, 100).contiguous().realize()

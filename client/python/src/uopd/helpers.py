@@ -149,7 +149,7 @@ class _Counters(type):
 
 class GlobalCounters(metaclass=_Counters):
   """What the connection of new tensors did: kernel_count, time_sum_s, mem_used, mem_used_per_device; reset() makes them 0, but for the memory.
-  A request counts when the client has its answer. global_ops and global_mem are 0: the daemon does not count them.
+  kernel_count, time_sum_s and reset() wait until what was sent is done. global_ops and global_mem are 0: the daemon does not count them.
 
   >>> from uopd import Tensor
   >>> GlobalCounters.reset()

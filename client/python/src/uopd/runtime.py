@@ -64,8 +64,9 @@ def stats() -> dict[str, Any]:
 
 
 def counted() -> dict[str, Any]:
-  """What GlobalCounters shows, of the connection of new tensors. Connects to nothing."""
+  """What GlobalCounters shows, of the connection of new tensors, when all that was sent is done. Connects to nothing."""
   if _default is None or _default.closed: return {"client": None, "kernels_run": 0, "run_us": 0.0}
+  _default.sync()
   s = _default.stats()
   kernels = sum(s[f"kernels_{where}"] for where in ("compiled", "disk", "cluster", "shared", "memory"))
   return {"client": _default, "kernels_run": kernels, "run_us": s["run_us"]}
