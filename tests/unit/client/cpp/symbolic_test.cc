@@ -155,8 +155,8 @@ TEST_F(SymbolicTest, ScattersWhatThereIs) {
                        {4, 6});
   for (const int64_t axis : {0, 1}) {
     for (const int64_t n : {1, 2, 4}) {
-      const auto part = [&](const Tensor& t, Size rows) { return t.Narrow(0, 0, std::move(rows)); };
-      const Size now = client_.Variable("rows", 1, 4, n);
+      const auto part = [](const Tensor& t, const auto& rows) { return t.Narrow(0, 0, rows); };
+      const Tensor now = client_.Variable("rows", 1, 4, n);
       EXPECT_EQ(Out(fn::Scatter(part(values, now), axis, part(positions, now), part(more, now))),
                 Out(fn::Scatter(part(values, n), axis, part(positions, n), part(more, n))));
       EXPECT_EQ(Out(fn::Scatter(part(values, now), axis, part(positions, now), 7)),
