@@ -332,6 +332,8 @@ def _losses():
          lambda a: -(TARGET * ref.log_softmax(a, 1)).sum(1).mean())
   yield ("sparse smooth", [(5, 4)], lambda t: t.sparse_categorical_crossentropy(T(LABELS), label_smoothing=.2),
          lambda a: (.8 * ref.nll(ref.log_softmax(a, 1), LABELS) - .2 * ref.log_softmax(a, 1).mean()))
+  yield ("sparse smooth, one row for all labels", [(4,)], lambda t: t.sparse_categorical_crossentropy(T(LABELS), label_smoothing=.2),
+         lambda a: (.8 * ref.nll(ref.log_softmax(np.tile(a, (5, 1)), 1), LABELS) - .2 * ref.log_softmax(a[None], 1).mean()))
   yield ("bce pos_weight", [(4, 3)], lambda t: t.binary_crossentropy_logits(_floats(TARGET, t), pos_weight=_floats(WEIGHT[:3], t)),
          lambda a: ref.bce_logits(a, TARGET, WEIGHT[:3]).mean())
   yield ("poisson", [(4, 3)], lambda t: t.poisson_nll_loss(_floats(TARGET, t)), lambda a: (np.exp(a) - TARGET * a).mean())

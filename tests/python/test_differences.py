@@ -29,6 +29,12 @@ ROWS = {
   "tensors of a file that is replaced": ("p = folder + '/f'; open(p, 'wb').write(b'aaaa'); t = Tensor(pathlib.Path(p)); open(p + '2', 'wb').write(b'bbbb'); os.rename(p + '2', p); out = t.tolist()[0]", 98, 97),
   "`v += y` of a view v of a tensor": ("x = Tensor([1, 2, 3]).contiguous().realize(); v = x[1:]; v += 1; out = x.tolist()", [1, 3, 4], [1, 2, 3]),
   "`TinyJit`: arguments that are no tensors": ("f = TinyJit(lambda x, n: (x * n).realize()); out = [f(Tensor([3]).realize(), n).item() for n in range(1, 5)]", [3, 6, 6, 6], "E:ValueError"),
+  "`TinyJit`: replays with one tensor as two arguments, with views that begin elsewhere, with numbers as tensors": (
+    "f = TinyJit(lambda a, b: (a * b).realize()); x, y = Tensor([1, 2, 3]).realize(), Tensor([2, 3]).realize()\n"
+    "out = [f(x[i % 2:i % 2 + 2], y).tolist() for i in range(4)] + [f(y, y).tolist()]", "E:JitError", [[2, 6], [4, 9], [2, 6], [4, 9], [4, 9]]),
+  "a variable with several values before one `realize()`": (
+    "b = Tensor.zeros(4).contiguous().realize(); v = Variable('i', 0, 3)\nfor i in (0, 1): b[v.bind(i):v.bind(i) + 1].assign(Tensor([i + 1.0]))\nout = b.tolist()",
+    "E:RuntimeError", [1.0, 2.0, 0.0, 0.0]),
   "`x += y` with a y of a wider dtype of the same kind": ("x = Tensor([1], dtype=dtypes.int32).realize(); x += Tensor([2], dtype=dtypes.int64); out = x.tolist()", "E:RuntimeError", [3]),
   "`x[...] = y` with a y of another dtype": ("x = Tensor([1.0, 2.0]).contiguous().realize(); x[:1] = Tensor([5], dtype=dtypes.int32); out = x.tolist()", "E:RuntimeError", [5.0, 2.0]),
   "`x[...]`, `x[:]`, `x[()]`": ("x = Tensor([1]); out = [x[...] is x, x[:] is x, x[()] is x]", [True] * 3, [False] * 3),

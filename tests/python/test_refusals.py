@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from uopd import Context, Tensor, dtypes
+from uopd import Context, Tensor, dtypes, nn
 from uopd.helpers import DEBUG, TRAINING, ContextVar
 
 
@@ -25,6 +25,22 @@ REFUSED = {
 def test_refused(name):
   kind, f = REFUSED[name]
   with pytest.raises(kind): f()
+
+
+# What programs look for in the text.
+WORDED = {
+  "assign dtype mismatch": (RuntimeError, lambda folder: Tensor.zeros(2).contiguous().assign(Tensor([1, 2]))),
+  "shape must be int": (RuntimeError, lambda folder: Tensor.ones(2.0)),
+  "non-contiguous view is not supported": (RuntimeError, lambda folder: Tensor.arange(6).to(f"disk:{folder / 'f'}").__setitem__(slice(None, None, 2), Tensor([1, 2, 3]))),
+  r"Shape mismatch in layer `weight`: Expected shape \(2, 2\), but found \(4, 4\) in state dict": (
+    ValueError, lambda folder: nn.state.load_state_dict(nn.Linear(2, 2, bias=False), {"weight": Tensor.ones(4, 4)})),
+}
+
+
+@pytest.mark.parametrize("text", WORDED)
+def test_worded(text, tmp_path):
+  kind, f = WORDED[text]
+  with pytest.raises(kind, match=text): f(tmp_path)
 
 
 def test_ranges_up_to_the_limits_of_a_dtype():

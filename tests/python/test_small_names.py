@@ -74,8 +74,22 @@ def test_counters():
   GlobalCounters.reset()
   assert GlobalCounters.kernel_count == 0 and GlobalCounters.mem_used - before >= 399_000 and GlobalCounters.global_ops == GlobalCounters.global_mem == 0
   del x
-  (Tensor([1.0]) + 1).item()  # the next request frees it
-  assert GlobalCounters.mem_used - before < 399_000
+  assert GlobalCounters.mem_used == before  # it is freed at the latest when somebody looks
+
+
+def test_all_that_was_sent_counts():
+  GlobalCounters.reset()
+  for i in range(20): x = (Tensor([float(i), 1.0]) + 1).realize()
+  assert GlobalCounters.kernel_count == 20
+  del x
+
+
+def test_memory_of_each_device():
+  before = GlobalCounters.mem_used_per_device
+  x = Tensor.zeros(100, 100).contiguous().realize()
+  assert GlobalCounters.mem_used_per_device[x.device] - before[x.device] == 40_000 and GlobalCounters.mem_used_per_device["none such"] == 0
+  x = Tensor.zeros(10).contiguous().realize()
+  assert GlobalCounters.mem_used_per_device[x.device] - before[x.device] == 40 and sum(GlobalCounters.mem_used_per_device.values()) == GlobalCounters.mem_used
 
 
 def test_function():

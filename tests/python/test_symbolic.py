@@ -166,3 +166,21 @@ def test_a_cache_of_keys_and_values_is_decoded_in_one_graph():
     go(7)
     while done < most: go(1)
   assert graphs(rest) == (0, 0)
+
+
+def test_scatter_with_symbolic_sizes():
+  rng = np.random.default_rng(3)
+  x, y = rng.standard_normal((10, 4)).astype(np.float32), rng.standard_normal((10, 4)).astype(np.float32)
+  at = rng.integers(-4, 4, (10, 4)).astype(np.int32)
+  tensors = [Tensor(a).realize() for a in (x, at, y)]
+
+  @TinyJit
+  def step(rows):
+    a, i, b = (t[:rows] for t in tensors)
+    return a.scatter(1, i, b).realize(), a.scatter_reduce(1, i, b, "sum").realize(), a.scatter(0, i.abs().minimum(0), 5.0).realize()
+  for k in (3, 10, 1, 7):
+    put, added, row = x[:k].copy(), x[:k].copy(), x[:k].copy()
+    for r in range(k):
+      for c in range(4): put[r, at[r, c]], added[r, at[r, c]] = y[r, c], added[r, at[r, c]] + y[r, c]
+    row[0] = 5
+    for got, want in zip(step(n(k)), (put, added, row)): np.testing.assert_allclose(got.numpy(), want, rtol=1e-5, atol=1e-6)

@@ -56,7 +56,7 @@ class Library:
     """tinygrad/llm/model.py. It writes into its caches by nodes of graphs, for which an assignment stands here."""
     if self.reference: return importlib.import_module("tinygrad.llm.model")
     class Node:
-      def __init__(self, t): self.t = t
+      def __init__(self, t): self.t, self.dtype = t, t.dtype
       def store(self, value): return self.t.assign(value.t)
       def after(self, stored): return self
       def handle(self): return (self.t + 0)._h
@@ -72,18 +72,22 @@ class Library:
     state = self.nn.state.get_state_dict(m)
     new = {}
     for name, t in state.items():
-      if not self.dtypes.is_float(t.dtype) or any(part in name for part in ("freqs_cis", "mask", "cache_")): continue
+      if not self.dtypes.is_float(t.dtype) or self.is_state(name): continue
       values = numbers(name, t.shape, scale)
       if name.endswith("weight") and len(t.shape) == 1: values += 1
       new[name] = self.Tensor(values).cast(t.dtype)
     self.nn.state.load_state_dict(m, new, strict=False, verbose=False)
     return m
+  @staticmethod
+  def is_state(name):
+    """Whether the tensor of this name is no parameter: a table, or what a model keeps from call to call."""
+    return any(part in name for part in ("freqs_cis", "mask", "cache_", "conv_state", "ssm_state"))
   def gradients(self, m, loss):
     """The loss and the gradients of the parameters."""
     loss.backward()
     out = {"loss": loss.numpy()}
     for name, t in self.nn.state.get_state_dict(m).items():
-      if t.grad is not None and self.dtypes.is_float(t.dtype) and t.is_param: out[f"gradient of {name}"] = t.grad.numpy()
+      if t.grad is not None and self.dtypes.is_float(t.dtype) and t.is_param and not self.is_state(name): out[f"gradient of {name}"] = t.grad.numpy()
     return out
 
 
@@ -148,7 +152,8 @@ def mamba(l):
   out = {"prompt": t.forward(l.Tensor(x)).numpy()}
   for i in range(6): out[f"step {i}"] = t.forward_jit(l.Tensor(tokens(f"token {i}", (1, 1), 64))).numpy()
   t = l.fill(m.Mamba(dim=32, n_layers=2, vocab_size=64))
-  return {**out, **l.gradients(t, t.forward(l.Tensor(x[:, :-1])).sparse_categorical_crossentropy(l.Tensor(x[:, 1:])))}
+  logits = t.lm_head(t.backbone(l.Tensor(x[:, :-1])))  # forward() realises them, after which tinygrad has no gradients
+  return {**out, **l.gradients(t, logits.sparse_categorical_crossentropy(l.Tensor(x[:, 1:])))}
 
 
 def app(l, **changes):
@@ -183,14 +188,17 @@ def cifar(l):
     m = l.fill(c.SpeedyResNet(l.Tensor(numbers("whitening", (12, 3, 2, 2), .3))), .05)
     parameters = [p for p in l.nn.state.get_parameters(m) if p.is_param]
     opt = l.nn.optim.SGD(parameters, lr=.01, momentum=.85, nesterov=True, weight_decay=.01)
+    # One step. Later ones differ by more than rounding, also between f32 and f64 of PyTorch (3e-4 after four): two elements of a
+    # pooling window change places.
     out = {}
-    for step in range(4):
+    for step in range(2):
       x, y = l.Tensor(numbers(f"images {step}", (8, 3, 32, 32))), l.Tensor(np.eye(10, dtype=np.float32)[tokens(f"labels {step}", (8,), 10)])
-      opt.zero_grad()
       loss = m(x).cross_entropy(y, reduction="mean", label_smoothing=.2)
-      loss.backward()
-      opt.step()
-      out[f"loss {step}"] = loss.numpy()
+      if step == 0:
+        opt.zero_grad()
+        out.update(l.gradients(m, loss))
+        opt.step()
+      else: out["loss after a step"] = loss.numpy()
     for name, t in l.nn.state.get_state_dict(m).items(): out[name] = t.numpy()
   return out
 
@@ -223,7 +231,9 @@ def clip(l):
 
 
 def differences(ours, theirs):
-  """What is missing, or another value."""
+  """What is missing, or another value. A gradient that is 0 but for rounding, such as that of a bias before a normalisation, is none of
+  its own: below a millionth of the largest gradient all are equal."""
+  least = 1e-6 * max((np.abs(v).max() for name, v in theirs.items() if name.startswith("gradient of") and v.size), default=0)
   for name in theirs:
     if name not in ours: yield f"{name}: missing"
     elif ours[name].shape != theirs[name].shape: yield f"{name}: shape {ours[name].shape}, not {theirs[name].shape}"
@@ -231,7 +241,7 @@ def differences(ours, theirs):
       if not np.array_equal(ours[name], theirs[name]): yield f"{name}: {ours[name].tolist()}, not {theirs[name].tolist()}"
     elif theirs[name].size:
       off, most = np.abs(ours[name].astype(np.float64) - theirs[name]).max(), np.abs(theirs[name]).max()
-      if not off <= LIMIT * most: yield f"{name}: off by {off:.2g} of {most:.2g}"
+      if not off <= max(LIMIT * most, least if name.startswith("gradient of") else 0): yield f"{name}: off by {off:.2g} of {most:.2g}"
   for name in ours:
     if name not in theirs: yield f"{name}: not there with tinygrad"
 

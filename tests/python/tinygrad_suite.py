@@ -236,7 +236,7 @@ def main():
   for file in args.files or [f for f in FILES if (root / "test" / f).is_file()]:
     with tempfile.NamedTemporaryFile("r", suffix=".json") as out:
       command = [sys.executable, __file__, str(root), file, "--one", out.name, "--limit", str(args.limit), *(["--reference"] if args.reference else []), *(["-k", args.k] if args.k else []), *(["--failed", str(args.failed.resolve())] if args.failed else [])]
-      env = {**os.environ, "DEV": "CPU", "CI": "1", "RUN_SLOW": "1", "UOPD_DEVICE_LIST": ",".join([*(f"CPU:{i}" for i in range(6)), *(f"NULL:{i}" for i in range(4))])}
+      env = {**os.environ, "DEV": "CPU", "CI": "1", "RUN_SLOW": "1", "UOPD_DEVICE_LIST": ",".join([*(f"CPU:{i}" for i in range(6)), *(f"NULL:{i}" for i in range(6))])}
       done = subprocess.run(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
       text = out.read()
     results = json.loads(text) if text else {"(process)": ("raised", f"ended with {done.returncode}: {done.stderr[-1500:]}")}

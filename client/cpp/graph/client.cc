@@ -233,6 +233,6 @@ const ClientStats& Client::stats() const {
 Traffic Client::traffic() const { return graph_->executor().traffic(); }
 size_t Client::graph_nodes() const { return graph_->ctx().size(); }
 size_t Client::graph_bytes() const { return graph_->ctx().bytes_reserved(); }
-uint64_t Client::buffer_bytes() const { return graph_->buffer_bytes(); }
+std::map<std::string, uint64_t> Client::BufferBytes() { return graph_->BufferBytes(); }
 
 }  // namespace uopd::client

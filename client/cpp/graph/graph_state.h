@@ -14,6 +14,7 @@
 //       reach (Compact).
 #pragma once
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -145,8 +146,8 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   Future Read(const std::shared_ptr<TensorState>& tensor, std::span<char> out);
   // True if Read would take the contents from what this process has, without sending or waiting.
   bool AtHand(const TensorState& tensor) const;
-  // The bytes of the buffers that the daemon has.
-  uint64_t buffer_bytes() const;
+  // The bytes of the buffers that the daemon has, by device. What no tensor needs is freed first.
+  std::map<std::string, uint64_t> BufferBytes();
   // Sends the contents of the buffers of a stored tensor that the daemon does not have yet.
   Future Upload(const std::shared_ptr<TensorState>& tensor);
   // Looks at the answers that have come. Notes the first error that nobody is told of.

@@ -171,10 +171,14 @@ bool GraphState::AtHand(const TensorState& t) const {
   return numbers.size() == 1 && first.data != nullptr && CheckMade(numbers).ok();
 }
 
-uint64_t GraphState::buffer_bytes() const {
-  uint64_t bytes = 0;
-  for (uint64_t number = 0; number < buffers_.end(); ++number)
-    if (buffers_.Has(number) && buffers_.at(number).on_daemon) bytes += buffers_.at(number).bytes;
+std::map<std::string, uint64_t> GraphState::BufferBytes() {
+  Poll();
+  FreeDropped();
+  std::map<std::string, uint64_t> bytes;
+  for (uint64_t number = 0; number < buffers_.end(); ++number) {
+    if (!buffers_.Has(number) || !buffers_.at(number).on_daemon) continue;
+    bytes[buffers_.at(number).device] += buffers_.at(number).bytes;
+  }
   return bytes;
 }
 

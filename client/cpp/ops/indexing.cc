@@ -44,15 +44,6 @@ Tensor Hit(const Tensor& index, int64_t n, const Tensor& positions) {
   return Where(at < 0, at + n, at) == positions;
 }
 
-// Positions in an axis of t, counted from the start; beyond every axis where there is none.
-Tensor FromStart(const Tensor& index, const Tensor& t, int64_t axis, Site site) {
-  const Tensor at = index.Cast(Dtype::I64, site);
-  const Tensor n = SizeTensor(t, ShapeOf(t)[static_cast<size_t>(axis)]);
-  const Tensor none = SizeTensor(t, Ctx(t).Idx(INT64_MAX / 2));
-  const Tensor from = Where(at < 0, at + n, at);
-  return Where((from >= 0) & (from < n), from, none);
-}
-
 // The element that is hit along an axis, or 0. At most one element is hit, so the result is a sum
 // in which all other elements are replaced by 0 first, so that their infinities do not count.
 Tensor Chosen(const Tensor& hit, const Tensor& from, int64_t axis, Site site) {

@@ -5,6 +5,7 @@
 
 #include "client/cpp/ops/common.h"
 #include "client/cpp/ops/pick.h"
+#include "client/cpp/ops/sized.h"
 #include "core/ir/build.h"
 #include "uopd/indexing.h"
 
@@ -46,6 +47,24 @@ Pairs PairsOf(std::string_view what, const Tensor& x, int64_t axis, const Tensor
   return out;
 }
 
+// Of tensors with symbolic sizes: the same in a box of the largest sizes, where no index hits that is beyond the sizes of now.
+struct Box {
+  Tensor x, index, src;
+
+  Box(const Tensor& t, int64_t axis, const Tensor& at, const Tensor& values, Site site)
+      : x(Boxed(t, site)) {
+    const Tensor none = NumberLike(t, Dtype::I64, t.dims()[static_cast<size_t>(axis)]);
+    index = Boxed(FromStart(at, t, axis, site), site, &none);
+    src = Boxed(Cornered(values, SizesOf(at), site), site);
+  }
+};
+
+// Whether an operation on these works in a box, if they have as many axes as they must.
+bool NeedsBox(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& src) {
+  return (x.is_symbolic() || index.is_symbolic() || src.is_symbolic()) && Axis(axis, x.rank()) &&
+         index.rank() == x.rank() && src.rank() == x.rank() && ir::IsInt(index.dtype());
+}
+
 // t with zeros behind it, in the shape of x.
 Tensor PaddedTo(const Tensor& t, const Tensor& x, Site site) {
   Dims after = x.dims();
@@ -57,15 +76,19 @@ Tensor PaddedTo(const Tensor& t, const Tensor& x, Site site) {
 
 Tensor Scatter(const Tensor& x, int64_t axis, const Tensor& index, Operand src) {
   const Site site = src.site();
-  if (auto error = Refused("Scatter", {&x, &index}, site)) return *error;
+  if (auto error = FirstError("Scatter", {&x, &index}, site)) return *error;
   Tensor values;
   if (src.tensor() != nullptr) {
-    if (auto error = Refused("Scatter", {&x, src.tensor()}, site)) return *error;
+    if (auto error = FirstError("Scatter", {&x, src.tensor()}, site)) return *error;
     values = src.tensor()->Cast(x.dtype(), site);
   } else {
     const absl::Status fits = CheckNumber(x.dtype(), src);
     if (!fits.ok()) return Poisoned(x.state()->graph, Located("Scatter", site, fits));
-    values = NumberLike(x, x.dtype(), src).Expand(index.dims(), site);
+    values = ExpandTo(NumberLike(x, x.dtype(), src), SizesOf(index), "Scatter", site);
+  }
+  if (NeedsBox(x, axis, index, values)) {
+    const Box box(x, *Axis(axis, x.rank()), index, values, site);
+    return Cornered(Scatter(box.x, axis, box.index, {box.src, site}), SizesOf(x), site);
   }
   const Pairs p = PairsOf("Scatter", x, axis, index, values, site);
   if (p.error) return *p.error;
@@ -79,7 +102,12 @@ Tensor Scatter(const Tensor& x, int64_t axis, const Tensor& index, Operand src) 
 
 Tensor ScatterReduce(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& src,
                      ScatterMode mode, bool include_self, Site site) {
-  if (auto error = Refused("ScatterReduce", {&x, &index, &src}, site)) return *error;
+  if (auto error = FirstError("ScatterReduce", {&x, &index, &src}, site)) return *error;
+  if (NeedsBox(x, axis, index, src)) {
+    const Box box(x, *Axis(axis, x.rank()), index, src, site);
+    return Cornered(ScatterReduce(box.x, axis, box.index, box.src, mode, include_self, site),
+                    SizesOf(x), site);
+  }
   const bool floats = ir::IsFloat(x.dtype());
   // Narrow floats are rounded once.
   const Tensor self = floats ? Wide(x, site) : x;

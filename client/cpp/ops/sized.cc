@@ -112,6 +112,14 @@ Tensor Cornered(const Tensor& t, const ir::SymbolicDims& sizes, Site site) {
               site);
 }
 
+Tensor FromStart(const Tensor& index, const Tensor& t, int64_t axis, Site site) {
+  const Tensor at = index.Cast(Dtype::I64, site);
+  const Tensor n = SizeTensor(t, ShapeOf(t)[static_cast<size_t>(axis)]);
+  const Tensor none = SizeTensor(t, Ctx(t).Idx(INT64_MAX / 2));
+  const Tensor from = Where(at < 0, at + n, at);
+  return Where((from >= 0) & (from < n), from, none);
+}
+
 Tensor ExpandTo(const Tensor& t, const ir::SymbolicDims& sizes, std::string_view what, Site site) {
   if (!t.status().ok() || ir::SameShape(sizes, ShapeOf(t))) return t;
   ir::UOpContext& ctx = Ctx(t);

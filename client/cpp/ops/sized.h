@@ -38,6 +38,9 @@ Tensor Boxed(const Tensor& t, Site site, const Tensor* fill = nullptr);
 // The first elements along every axis.
 Tensor Cornered(const Tensor& t, const ir::SymbolicDims& sizes, Site site);
 
+// Positions in an axis of t, counted from the start; beyond every axis where there is none.
+Tensor FromStart(const Tensor& index, const Tensor& t, int64_t axis, Site site);
+
 // Tensor::Expand to these sizes.
 Tensor ExpandTo(const Tensor& t, const ir::SymbolicDims& sizes, std::string_view what, Site site);
 

@@ -142,9 +142,10 @@ absl::Status Tensor::TryAssign(Operand value) {
   if (v.state()->graph != t.graph || v.dtype() != t.dtype ||
       !ir::SameShape(ShapeOf(v), ShapeOf(*this))) {
     return Located("Assign", value.site(),
-                   absl::InvalidArgumentError(Cat("a tensor of ", ir::Name(t.dtype), " ",
-                                                  ShapeText(*this), " of one client cannot take ",
-                                                  ir::Name(v.dtype()), " ", ShapeText(v))));
+                   absl::InvalidArgumentError(
+                       Cat(v.dtype() != t.dtype ? "assign dtype mismatch: " : "", "a tensor of ",
+                           ir::Name(t.dtype), " ", ShapeText(*this), " of one client cannot take ",
+                           ir::Name(v.dtype()), " ", ShapeText(v))));
   }
   const absl::Status status = t.graph->Assign(t, Value(v));
   return status.ok() ? status : Located("Assign", value.site(), status);

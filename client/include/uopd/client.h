@@ -5,6 +5,7 @@
 // used by one thread at a time. The memory of its graph does not grow however long it trains: after
 // a Realize, nodes that no live tensor needs are dropped.
 #pragma once
+#include <map>
 #include <memory>
 #include <span>
 
@@ -94,7 +95,9 @@ class Client {
   Traffic traffic() const;
   size_t graph_nodes() const;  // nodes in the client's memory; for tests and diagnosis
   size_t graph_bytes() const;
-  uint64_t buffer_bytes() const;  // of the tensors' buffers that the daemon has
+  // The bytes of the buffers that the daemon has, by device; an empty name is its default one. Buffers that no tensor needs any more are freed
+  // first.
+  std::map<std::string, uint64_t> BufferBytes();
 
  private:
   friend class Context;

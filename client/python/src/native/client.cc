@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Clients: connecting, waiting, cancelling, settings, counters, and fork().
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/unique_ptr.h>
 
 #include <algorithm>
@@ -125,10 +126,8 @@ std::unique_ptr<Scope> EnterContext(const ClientHandle& c, const nb::dict& chang
 
 nb::dict Stats(const ClientHandle& c) {
   auto& client = c.get();
-  const auto [s, nodes, traffic, bytes] = Locked([&] {
-    return std::tuple(client.stats(), client.graph_nodes(), client.traffic(),
-                      client.buffer_bytes());
-  });
+  const auto [s, nodes, traffic] =
+      Locked([&] { return std::tuple(client.stats(), client.graph_nodes(), client.traffic()); });
   nb::dict d;
   d["executes"] = s.executes;
   d["graphs_sent"] = s.graphs_sent;
@@ -141,7 +140,6 @@ nb::dict Stats(const ClientHandle& c) {
   d["kernels_memory"] = s.kernels_memory;
   d["last_run_us"] = s.last_run_us;
   d["run_us"] = s.run_us;
-  d["buffer_bytes"] = bytes;
   d["graph_nodes"] = nodes;
   d["traffic_bytes"] = traffic.total();
   return d;
@@ -202,6 +200,11 @@ void BindClient(nb::module_& m) {
              client.Cancel();
            })
       .def("stats", &Stats)
+      .def("buffer_bytes",
+           [](const ClientHandle& c) {
+             auto& client = c.get();
+             return LockedWithoutGil([&] { return client.BufferBytes(); });
+           })
       .def("set_seed",
            [](const ClientHandle& c, uint64_t seed) {
              auto& client = c.get();

@@ -35,7 +35,7 @@ def _is_large(x: Any, kind: DType) -> bool:
 def _shape(shape: tuple[Any, ...]) -> list[Any]:
   out = sizes(shape[0], shape[1:]) if shape else []
   for n in out:
-    if isinstance(n, float): raise WrongArgument(f"a shape is made of integers, not of {n}")
+    if isinstance(n, float): raise WrongArgument(f"shape must be integers, not {n}")
   return out
 
 

@@ -123,7 +123,7 @@ class DiskTensor(Outside):
     return part if len(items) == 1 else part[rest] if isinstance(first, int) else Tensor.__getitem__(part, rest)
   def __setitem__(self, indices: Any, value: Any) -> None:
     part = self[indices]
-    if not isinstance(part, DiskTensor) or not part._on_disk: raise RuntimeError("of a file only slices of the first axis are assigned")
+    if not isinstance(part, DiskTensor) or not part._on_disk: raise RuntimeError("assignment to a non-contiguous view is not supported: of a file only slices of the first axis are assigned")
     part.assign(value)
   def shrink(self, arg: Any) -> Tensor:
     """For each axis (begin, end), or None for all of it."""

@@ -2,6 +2,7 @@
 """What programs import beside tensors: environment variables, files, counters, times."""
 from __future__ import annotations
 
+import collections
 import contextlib
 import functools
 import operator
@@ -128,7 +129,11 @@ class _Counters(type):
   @property
   def mem_used(cls) -> int:
     """The bytes of the tensors of this connection that are with the daemon. reset() leaves it."""
-    return int(runtime.counted()["buffer_bytes"])
+    return sum(runtime.buffer_bytes().values())
+  @property
+  def mem_used_per_device(cls) -> dict[str, int]:
+    """The same for each device; 0 for one that is not in it."""
+    return collections.defaultdict(int, runtime.buffer_bytes())
   @property
   def global_ops(cls) -> int:
     """0: the daemon counts no operations."""
@@ -143,8 +148,8 @@ class _Counters(type):
 
 
 class GlobalCounters(metaclass=_Counters):
-  """What the connection of new tensors did: kernel_count, time_sum_s, mem_used; reset() makes them 0, but for mem_used.
-  A request counts when the client has its answer. global_ops and global_mem are 0: the daemon does not count them.
+  """What the connection of new tensors did: kernel_count, time_sum_s, mem_used, mem_used_per_device; reset() makes them 0, but for the memory.
+  kernel_count, time_sum_s and reset() wait until what was sent is done. global_ops and global_mem are 0: the daemon does not count them.
 
   >>> from uopd import Tensor
   >>> GlobalCounters.reset()

@@ -2,10 +2,11 @@
 """Tensor's losses. reduction: "mean", "sum", or "none" for the losses of all elements."""
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from .base import Base, arg, handle, maybe, wrap
+from .base import Base, arg, expanded, handle, maybe, wrap
 from .errors import WrongArgument
 
 if TYPE_CHECKING:
@@ -39,9 +40,11 @@ class Losses(Base):
     """-self at the labels, for log probabilities along axis 1. Each class may have a weight."""
     return wrap(_core.nll_loss(self._h, handle(Y), maybe(weight), ignore_index, _code(reduction)))
   def sparse_categorical_crossentropy(self, Y: Any, ignore_index: int = -1, label_smoothing: float = 0.0, reduction: str = "mean") -> Tensor:
-    """The cross entropy of logits, whose classes are the last axis, and integer labels."""
-    classes = self.shape[-1]
-    h, y = _core.reshape(self._h, [-1, classes]), handle(Y)
+    """The cross entropy of logits, whose classes are the last axis, and integer labels. One row of logits may have many labels."""
+    classes, y = self.shape[-1], handle(Y)
+    all_rows = (*wrap(y).shape, classes)
+    h = self._h if math.prod(self.shape) == math.prod(all_rows) else expanded(self._h, all_rows)
+    h = _core.reshape(h, [-1, classes])
     t = wrap(_core.cross_entropy(h, _core.reshape(y, [-1]), _code(reduction), label_smoothing, ignore_index))
     return t.reshape(y.shape) if reduction == "none" else t
 

@@ -64,11 +64,22 @@ def stats() -> dict[str, Any]:
 
 
 def counted() -> dict[str, Any]:
-  """What GlobalCounters shows, of the connection of new tensors. Connects to nothing."""
-  if _default is None or _default.closed: return {"client": None, "kernels_run": 0, "run_us": 0.0, "buffer_bytes": 0}
+  """What GlobalCounters shows, of the connection of new tensors, when all that was sent is done. Connects to nothing."""
+  if _default is None or _default.closed: return {"client": None, "kernels_run": 0, "run_us": 0.0}
+  _default.sync()
   s = _default.stats()
   kernels = sum(s[f"kernels_{where}"] for where in ("compiled", "disk", "cluster", "shared", "memory"))
-  return {"client": _default, "kernels_run": kernels, "run_us": s["run_us"], "buffer_bytes": s["buffer_bytes"]}
+  return {"client": _default, "kernels_run": kernels, "run_us": s["run_us"]}
+
+
+def buffer_bytes() -> dict[str, int]:
+  """The bytes of the tensors of the connection of new tensors that are with the daemon, by device. Connects to nothing."""
+  if _default is None or _default.closed: return {}
+  out: dict[str, int] = {}
+  for name, n in _default.buffer_bytes().items():
+    name = str(device_name(name or _default.devices[0]))
+    out[name] = out.get(name, 0) + n
+  return out
 
 
 def set_seed(seed: int) -> None:

@@ -147,6 +147,32 @@ TEST_F(SymbolicTest, RepeatsAndRolls) {
   EXPECT_THAT(Out(Ramp({8}).Gather(0, client_.ArangeOf(0, N(2)))), ElementsAre(0, 1));
 }
 
+TEST_F(SymbolicTest, ScattersWhatThereIs) {
+  const Tensor values = In({4, 6}, Scattered(24, 1)), more = In({4, 6}, Scattered(24, 2));
+  const Tensor positions =
+      client_.FromHost(std::vector<int32_t>{0, 3, -1, 1, 5,  1, 2, 2, 0, -2, 1, 0,
+                                            1, 4, 3,  0, -3, 5, 0, 0, 1, 1,  2, 2},
+                       {4, 6});
+  for (const int64_t axis : {0, 1}) {
+    for (const int64_t n : {1, 2, 4}) {
+      const auto part = [](const Tensor& t, const auto& rows) { return t.Narrow(0, 0, rows); };
+      const Tensor now = client_.Variable("rows", 1, 4, n);
+      EXPECT_EQ(Out(fn::Scatter(part(values, now), axis, part(positions, now), part(more, now))),
+                Out(fn::Scatter(part(values, n), axis, part(positions, n), part(more, n))));
+      EXPECT_EQ(Out(fn::Scatter(part(values, now), axis, part(positions, now), 7)),
+                Out(fn::Scatter(part(values, n), axis, part(positions, n), 7)));
+      for (const auto mode : {fn::ScatterMode::kSum, fn::ScatterMode::kProd, fn::ScatterMode::kMean,
+                              fn::ScatterMode::kAmin, fn::ScatterMode::kAmax}) {
+        EXPECT_EQ(Out(fn::ScatterReduce(part(values, now), axis, part(positions, now),
+                                        part(more, now), mode, false)),
+                  Out(fn::ScatterReduce(part(values, n), axis, part(positions, n), part(more, n),
+                                        mode, false)));
+      }
+    }
+  }
+  EXPECT_FALSE(fn::Scatter(values.Narrow(0, 0, N(3)), 0, positions.Flatten(0), more).status().ok());
+}
+
 TEST_F(SymbolicTest, ConvolutionsOfSymbolicImages) {
   const Tensor x = Ramp({2, 3, 9}), w = In({2, 3, 2}, Scattered(12, 1));
   for (int64_t n : {4, 7, 9}) {
