@@ -65,3 +65,14 @@ def test_long_sums(interpreted):
     v = rng.uniform(0.5, 1.5, n).astype(np.float32)
     exact = float(v.astype(np.float64).sum())
     assert abs(uopd.Tensor(v).sum().item() - exact) <= exact * (np.log2(n) + 4) * 2.0**-24
+
+
+@pytest.mark.parametrize("shape", [(4, 33, 4), (8, 64, 17)])
+def test_groups_of_threads_that_use_the_results_of_others(interpreted, shape):
+  """The maximum and the sum of a softmax, its product with a matrix and the place of the largest element are reductions of one kernel."""
+  rows, terms, columns = shape
+  rng = np.random.default_rng(0)
+  a, b = rng.standard_normal((rows, terms)).astype(np.float32), rng.standard_normal((terms, columns)).astype(np.float32)
+  e = np.exp(a - a.max(1, keepdims=True))
+  want = (e / e.sum(1, keepdims=True) @ b).argmax(1)
+  np.testing.assert_array_equal((uopd.Tensor(a).softmax() @ uopd.Tensor(b)).argmax(1).numpy(), want)
