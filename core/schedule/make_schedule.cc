@@ -135,8 +135,9 @@ class Builder {
       const std::vector<Kernel> kernels = lowering_.Run(fusion);
       UOPD_TRY(ctx_.CheckInterrupt());
       for (const Kernel& k : kernels) {
-        if (k.hazard) Separate(fusion, k, constraints);
         const auto device = static_cast<size_t>(fusion.roots[k.root].device);
+        const bool blocks = fuse.limits[device].units > 0;
+        if (k.hazard || (blocks && k.block_hazard)) Separate(fusion, k, constraints);
         LimitBuffers(fusion, k, static_cast<size_t>(fuse.limits[device].max_buffers), constraints);
       }
       if (constraints.size() > before) continue;
@@ -160,7 +161,7 @@ class Builder {
     }
   }
 
-  // For a kernel with a hazard: it reads a buffer that it stores, at another element. If the kernel
+  // For a kernel with a hazard: it reads a buffer that it stores, at another element or by other threads. If the kernel
   // has several outputs, each gets a kernel of its own. If it has one, the states of the slot that
   // the kernel reads are realised, so that it reads copies of them.
   void Separate(const Fusion& fusion, const Kernel& kernel, Constraints& constraints) {
