@@ -137,7 +137,8 @@ class Builder {
       for (const Kernel& k : kernels) {
         const auto device = static_cast<size_t>(fusion.roots[k.root].device);
         const bool blocks = fuse.limits[device].units > 0;
-        if (k.hazard || (blocks && k.block_hazard)) Separate(fusion, k, constraints);
+        if (k.hazard) Separate(fusion, k, constraints);
+        if (blocks && k.block_hazard) ReadCopies(fusion, k, constraints);
         LimitBuffers(fusion, k, static_cast<size_t>(fuse.limits[device].max_buffers), constraints);
       }
       if (constraints.size() > before) continue;
@@ -161,16 +162,18 @@ class Builder {
     }
   }
 
-  // For a kernel with a hazard: it reads a buffer that it stores, at another element or by other threads. If the kernel
+  // For a kernel with a hazard: it reads a buffer that it stores, at another element. If the kernel
   // has several outputs, each gets a kernel of its own. If it has one, the states of the slot that
   // the kernel reads are realised, so that it reads copies of them.
   void Separate(const Fusion& fusion, const Kernel& kernel, Constraints& constraints) {
     const Root& root = fusion.roots[kernel.root];
-    for (const Output& out : root.outputs) {
-      if (root.outputs.size() > 1) {
-        constraints.alone.insert(out.node.id());
-        continue;
-      }
+    if (root.outputs.size() == 1) return ReadCopies(fusion, kernel, constraints);
+    for (const Output& out : root.outputs) constraints.alone.insert(out.node.id());
+  }
+
+  // Realises the states that the kernel reads of slots that it stores, so that it reads copies of them.
+  void ReadCopies(const Fusion& fusion, const Kernel& kernel, Constraints& constraints) {
+    for (const Output& out : fusion.roots[kernel.root].outputs) {
       for (uint32_t p : kernel.reads) {
         const Placeholder& read = kernel.placeholders[p];
         if (read.storage != out.storage) continue;
