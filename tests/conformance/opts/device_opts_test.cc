@@ -54,7 +54,7 @@ TEST_F(DeviceOptsTest, DependentReductionsKeepResults) {
   if (tests::MaySkip(device.status())) GTEST_SKIP() << device.status().message();
   ASSERT_TRUE(device.ok()) << device.status();
   const int64_t lists = test::CasesFromEnvironment("UOPD_FUZZ_DEVICE_OPTS", 100);
-  Fuzz(**device, tests::DependentCases(3, lists / 10), lists / 4);
+  Fuzz(**device, tests::DependentCases(3, lists / 20), lists / 5);
 }
 
 }  // namespace
