@@ -135,8 +135,10 @@ class Builder {
       const std::vector<Kernel> kernels = lowering_.Run(fusion);
       UOPD_TRY(ctx_.CheckInterrupt());
       for (const Kernel& k : kernels) {
-        if (k.hazard) Separate(fusion, k, constraints);
         const auto device = static_cast<size_t>(fusion.roots[k.root].device);
+        const bool blocks = fuse.limits[device].units > 0;
+        if (k.hazard) Separate(fusion, k, constraints);
+        if (blocks && k.block_hazard) ReadCopies(fusion, k, constraints);
         LimitBuffers(fusion, k, static_cast<size_t>(fuse.limits[device].max_buffers), constraints);
       }
       if (constraints.size() > before) continue;
@@ -165,11 +167,13 @@ class Builder {
   // the kernel reads are realised, so that it reads copies of them.
   void Separate(const Fusion& fusion, const Kernel& kernel, Constraints& constraints) {
     const Root& root = fusion.roots[kernel.root];
-    for (const Output& out : root.outputs) {
-      if (root.outputs.size() > 1) {
-        constraints.alone.insert(out.node.id());
-        continue;
-      }
+    if (root.outputs.size() == 1) return ReadCopies(fusion, kernel, constraints);
+    for (const Output& out : root.outputs) constraints.alone.insert(out.node.id());
+  }
+
+  // Realises the states that the kernel reads of slots that it stores, so that it reads copies of them.
+  void ReadCopies(const Fusion& fusion, const Kernel& kernel, Constraints& constraints) {
+    for (const Output& out : fusion.roots[kernel.root].outputs) {
       for (uint32_t p : kernel.reads) {
         const Placeholder& read = kernel.placeholders[p];
         if (read.storage != out.storage) continue;

@@ -51,8 +51,8 @@ def test_moved_to_the_daemon(tmp_path, reads):
   assert t.device == uopd.Device.DEFAULT and t.shape == (12,) and reads == []
   part = t[3:5]
   assert reads == [] and (part + t[0:2]).tolist() == [3, 5] and reads == [(12, 8), (0, 8)] and type(part) is Tensor
-  assert Tensor(path, device="CPU", dtype="int32").realize().tolist() == a.tolist() and Tensor(path).to("cpu").shape == (48,)
-  moved = Tensor(path).to_("CPU").realize()
+  assert Tensor(path, device=uopd.Device.DEFAULT, dtype="int32").realize().tolist() == a.tolist() and Tensor(path).to(uopd.Device.DEFAULT.lower()).shape == (48,)
+  moved = Tensor(path).to_(uopd.Device.DEFAULT).realize()
   path.write_bytes(b"x")
   assert type(moved) is Tensor and moved.numpy().tobytes() == a.tobytes()
   with pytest.raises(ValueError, match="ends at byte 1"): t[3:5].numpy()
@@ -63,7 +63,7 @@ def test_every_dtype(tmp_path, dtype):
   x = Tensor([[0, 1, 1], [1, 0, 1]]).cast(dtype)
   t = x.to(f"disk:{tmp_path / 'x'}")
   assert isinstance(t, DiskTensor) and (tmp_path / "x").stat().st_size == x.nbytes()
-  assert t.dtype is x.dtype and t.tolist() == x.tolist() == (t * 1).tolist() == t.to("CPU").tolist() and t[1].tolist() == x[1].tolist()
+  assert t.dtype is x.dtype and t.tolist() == x.tolist() == (t * 1).tolist() == t.to(uopd.Device.DEFAULT).tolist() and t[1].tolist() == x[1].tolist()
 
 
 def test_writing(tmp_path):
@@ -137,11 +137,11 @@ def test_gradients_pickles_and_threads(tmp_path):
   import pickle
   x = Tensor(write(tmp_path / "x", np.array([1.0, 2.0, 3.0], np.float32)), dtype="float32")
   (x * x).sum().backward()
-  assert x.to("CPU").tolist() == [1, 2, 3] and pickle.loads(pickle.dumps(x)).tolist() == [1, 2, 3]
-  moved = x.to("CPU")
+  assert x.to(uopd.Device.DEFAULT).tolist() == [1, 2, 3] and pickle.loads(pickle.dumps(x)).tolist() == [1, 2, 3]
+  moved = x.to(uopd.Device.DEFAULT)
   (moved * moved).sum().backward()
   assert moved.grad.tolist() == [2, 4, 6]
-  shared, out = x.to("CPU"), []
+  shared, out = x.to(uopd.Device.DEFAULT), []
   threads = [threading.Thread(target=lambda: out.append((shared + 1).tolist())) for _ in range(4)]
   for t in threads: t.start()
   for t in threads: t.join()
@@ -154,6 +154,6 @@ def test_files_stay_open_only_while_they_are_needed(tmp_path):
   (Tensor(path).bitcast("float32") + 1).tolist()
   before = fds()
   for _ in range(50): Tensor(path)[4:8].bitcast("float32").tolist()
-  kept = [Tensor(path, dtype="float32").to("CPU").realize() for _ in range(20)]
+  kept = [Tensor(path, dtype="float32").to(uopd.Device.DEFAULT).realize() for _ in range(20)]
   assert fds() <= before + 1 and kept[3].tolist() == [0, 1, 2, 3]
   assert pathlib.Path(path).exists()

@@ -8,7 +8,7 @@ import pytest
 import uopd
 from gguf import GGMLQuantizationType as Type
 from mutations import try_all
-from uopd import Tensor, dtypes, nn
+from uopd import Device, Tensor, dtypes, nn
 from uopd.disk import FileRange
 from uopd.llm.ggml import BLOCKS, PLAIN
 from uopd.llm.gguf import MOST_HEADER, ggml_data_to_tensor, gguf_load
@@ -82,7 +82,7 @@ def test_values_and_tensors(tmp_path):
   q = blocks(Type.Q4_K, 6).reshape(3, 2 * 144)
   plain = {n: RNG.integers(-50, 50, (2, 3, 4)).astype(n) for n in ("float32", "float16", "float64", "int8", "int16", "int32", "int64")}
   path = file_with(tmp_path / "m.gguf", [("q", q, Type.Q4_K), *((n, a, None) for n, a in plain.items()), ("one", np.array([3.5], np.float32), None)], VALUES)
-  for source in (path, str(path), Tensor(path), Tensor(path).to("CPU"), Tensor(path.read_bytes())):
+  for source in (path, str(path), Tensor(path), Tensor(path).to(Device.DEFAULT), Tensor(path.read_bytes())):
     values, tensors = gguf_load(source)
     assert values["general.architecture"] == "llama" and {n: values[n] for n, _, _ in VALUES} == {n: v for n, _, v in VALUES} and values["yes"] is True and values["flags"] == [True, False]
     assert list(tensors) == ["q", *plain, "one"] and tensors["q"].shape == (3, 512) and tensors["q"].dtype is dtypes.float32

@@ -3,14 +3,15 @@
 import numpy as np
 import pytest
 import stateful_fuzz
+from a_device import of_device
 from uopd import Tensor, TinyJit
 
 
 @pytest.mark.parametrize("choices", [{"jit": False, "gradients": False}, {"jit": False}, {}], ids=["values", "gradients", "recorded functions"])
 def test_random_programs(choices):
-  reports = []
-  count, refused, different = stateful_fuzz.fuzz(1, 40, report=reports.append, **choices)
-  assert (count, different) == (40, 0) and sum(refused.values()) < 8, "\n".join(reports)
+  reports, programs = [], of_device(40, CL=3)
+  count, refused, different = stateful_fuzz.fuzz(1, programs, report=reports.append, **choices)
+  assert (count, different) == (programs, 0) and sum(refused.values()) < 8, "\n".join(reports)
 
 
 def test_where_an_assignment_writes_is_no_value():

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch_writer as tw
 from mutations import try_all
-from uopd import Tensor, dtypes
+from uopd import Device, Tensor, dtypes
 from uopd.disk import FileRange
 from uopd.pickle_reader import PickleReader, Refused
 from uopd.nn.state import torch_load
@@ -44,7 +44,7 @@ def check(loaded, want):
     t = loaded[name]
     assert (t.dtype.name, t.shape) == (dtype, bits.shape), name
     as_bits = f"uint{8 * bits.dtype.itemsize}"
-    for got in (t, t.to("CPU") if bits.size else t):
+    for got in (t, t.to(Device.DEFAULT) if bits.size else t):
       got = got.int().cast("uint8") if dtype == "bool" else got.bitcast(as_bits)
       np.testing.assert_array_equal(got.numpy().reshape(bits.shape), bits, name)
 

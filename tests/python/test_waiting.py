@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import uopd
 from a_daemon import ADaemon
+from a_device import of_device
 from slow_link import SlowLink
 from uopd import Context, Tensor, TinyJit, progress
 
@@ -46,8 +47,11 @@ def runs():
 step = TinyJit(lambda x: (x @ x).sin().contiguous())
 
 
+def side(): return of_device(1500, INTERP=64)
+
+
 def replays():
-  x = Tensor.rand(1500, 1500).realize()
+  x = Tensor.rand(side(), side()).realize()
   for _ in range(100_000): step(x)
 
 
@@ -87,7 +91,7 @@ def test_ctrl_c_ends_it_here_and_on_the_daemon(daemon, work):
 def test_a_function_is_replayed_after_ctrl_c():
   step.reset()
   assert interrupted(replays) < 1.5
-  x = np.random.default_rng(1).random((1500, 1500), np.float32)
+  x = np.random.default_rng(1).random((side(), side()), np.float32)
   np.testing.assert_allclose(step(Tensor(x)).numpy(), np.sin(x @ x), atol=2e-3)
 
 
@@ -103,14 +107,15 @@ def test_ctrl_c_ends_an_upload(daemon):
 def test_ctrl_c_in_a_handler_of_its_own_kind(daemon):
   """A handler may use tensors; what is waited for goes on."""
   seen, before = [], signal.signal(signal.SIGINT, lambda *_: seen.append((Tensor([1]) + 1).tolist()))
+  n = of_device(800, INTERP=32)
   try:
     limit = time.monotonic() + 60
     timer = threading.Timer(0.4, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
     while not seen and time.monotonic() < limit:  # the signal meets one of these waits, however fast the machine is
-      x = Tensor.rand(800, 800)
+      x = Tensor.rand(n, n)
       for _ in range(100): x = (x @ x).sin().contiguous()
-      assert x.numpy().shape == (800, 800)
+      assert x.numpy().shape == (n, n)
     timer.join()
     assert seen == [[2]]
   finally: signal.signal(signal.SIGINT, before)

@@ -275,6 +275,14 @@ const Lowering::Analysis& Lowering::Analyse(UOp raw) {
     (u.Is(Op::LOAD) ? a.loads : a.stores)
         .emplace_back(static_cast<uint32_t>(index.src(0).slot()), index.src(1));
   }
+  std::vector<UOp> terms;
+  for (UOp u : ir::Toposort(ctx_, a.sink)) {
+    if (u.Is({Op::REDUCE, Op::STAGE})) terms.insert(terms.end(), u.body().begin(), u.body().end());
+  }
+  for (UOp u : ir::Toposort(ctx_, terms)) {
+    if (u.Is(Op::LOAD) && !u.src(0).src(0).Is(Op::STAGE))
+      a.looped.push_back(static_cast<uint32_t>(u.src(0).src(0).slot()));
+  }
   return a;
 }
 
@@ -286,6 +294,10 @@ void Lowering::FindReads(Kernel& kernel) {
       kernel.hazard |=
           kernel.placeholders[p].storage == kernel.placeholders[q].storage && at != stored_at;
     }
+  }
+  for (const uint32_t p : a.looped) {
+    for (const auto& [q, at] : a.stores)
+      kernel.block_hazard |= kernel.placeholders[p].storage == kernel.placeholders[q].storage;
   }
   std::sort(kernel.reads.begin(), kernel.reads.end());
   kernel.reads.erase(std::unique(kernel.reads.begin(), kernel.reads.end()), kernel.reads.end());

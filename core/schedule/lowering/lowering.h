@@ -39,6 +39,9 @@ struct Kernel {
   // The kernel loads a buffer that it also stores, at another element than it stores. Its
   // iterations would overwrite what others still have to read.
   bool hazard = false;
+  // The kernel loads an element that it stores in a loop of a reduction or a stage. In blocks, many threads run such a loop, and
+  // one of them may store before another one has loaded.
+  bool block_hazard = false;
 };
 
 // A kernel as codegen takes it.
@@ -72,6 +75,7 @@ class Lowering {
     ir::UOp sink;
     std::vector<std::pair<uint32_t, ir::UOp>> loads;  // placeholder, index expression
     std::vector<std::pair<uint32_t, ir::UOp>> stores;
+    std::vector<uint32_t> looped;  // placeholders that reductions and stages load
   };
   const Analysis& Analyse(ir::UOp raw);
   ir::UOp Numbered(ir::UOp sink, std::span<const uint32_t> param);

@@ -25,6 +25,8 @@ constexpr double kBytesPerCycle = 16;       // that a processor gets from memory
 constexpr double kLanes = 128;              // multiply-adds of a processor in a cycle
 constexpr double kTensorLanes = 1024;       // the same by matrix instructions
 constexpr double kSides[] = {128, 64, 32};  // of the tiles of a product
+// What a thread adds to one number, at most, and the numbers of a block: of 256 threads, 4 lanes each. For sums of more than kLongTerms.
+constexpr int64_t kTermsInTurn = 128, kSumsOfABlock = 1024, kLongTerms = 1 << 20;
 // The share of the time of one REDUCE that chunks must not exceed. The estimate is good for no finer difference, a
 // second kernel has to be compiled and loaded, and a kernel that uses the result then combines chunks besides its own work.
 constexpr double kWorthwhile = 0.8;
@@ -82,6 +84,16 @@ void PriceProduct(ir::UOpContext& ctx, Accesses& accesses, UOp u, const KernelLi
   out.blocks = out.batch * std::ceil(out.m / kSides[2]) * std::ceil(out.n / kSides[2]);
 }
 
+// The least number of chunks that bounds the error of a sum. Terms that are added to one number in turn round in the same direction in the
+// worst case: the error grows with their number. A block adds to many numbers, which it combines as a tree.
+int64_t LeastChunks(UOp u, int64_t terms) {
+  if (u.reduce_op() != ir::Op::ADD || !ir::IsFloat(u.dtype()) || u.dtype() == ir::Dtype::F64)
+    return 1;
+  if (terms <= kLongTerms) return 1;
+  constexpr int64_t kMost = kTermsInTurn * kSumsOfABlock;
+  return (terms + kMost - 1) / kMost;
+}
+
 }  // namespace
 
 std::optional<Cut> CutForBlocks(ir::UOpContext& ctx, Accesses& accesses, UOp u,
@@ -104,27 +116,32 @@ std::optional<Cut> CutForBlocks(ir::UOpContext& ctx, Accesses& accesses, UOp u,
     price.blocks = price.elements / row * std::ceil(row / kNeighbours);
   }
   price.cycles = sizes->all * (WorkOfTerm(u.src(0)) + 1) / kWorkPerCycle;
+  int64_t fewest = neighbours ? 1 : LeastChunks(u, sizes->terms);
   // Most reductions have enough tiles, or too little work, to gain from chunks.
-  if (price.Kernel(1) <= kLaunchCycles) return std::nullopt;
+  if (fewest <= 1 && price.Kernel(1) <= kLaunchCycles) return std::nullopt;
   PriceProduct(ctx, accesses, u, limits, price);
+  if (price.is_product) fewest = 1;
   const int64_t least = price.is_product ? kLeastSteps : kLeastTerms;
   const int64_t most =
-      std::min(kMostPerUnit * limits.units, sizes->terms / std::max<int64_t>(least, 1));
+      std::max(std::min(kMostPerUnit * limits.units, sizes->terms / std::max<int64_t>(least, 1)),
+               fewest > 1 ? 2 * fewest : 1);
   // The outermost axis with the best divisor, so that a chunk is consecutive in memory.
   const double whole = price.Of(1);
-  double best = whole * kWorthwhile, best_padded = best;
+  double best = fewest > 1 ? INFINITY : whole * kWorthwhile, best_padded = best;
   std::optional<Cut> cut, padded;
   size_t longest = static_cast<size_t>(u.reduce_axes()[0]);
   for (int64_t a : u.reduce_axes()) {
     const auto axis = static_cast<size_t>(a);
     if (dims[axis] > dims[longest]) longest = axis;
-    for (int64_t chunks = 2; chunks <= std::min(most, dims[axis]); ++chunks) {
+    for (int64_t chunks = std::max<int64_t>(2, fewest); chunks <= std::min(most, dims[axis]);
+         ++chunks) {
       if (dims[axis] % chunks != 0) continue;
       const double time = price.Of(static_cast<double>(chunks));
       if (time < best) best = time, cut = Cut{axis, chunks, dims[axis] / chunks};
     }
   }
-  for (int64_t chunks = 2; chunks <= std::min(most, dims[longest] / least); ++chunks) {
+  for (int64_t chunks = std::max<int64_t>(2, fewest);
+       chunks <= std::min(most, dims[longest] / least); ++chunks) {
     // Whole vectors lie in one chunk.
     const int64_t size = (dims[longest] + chunks * 16 - 1) / (chunks * 16) * 16;
     if ((dims[longest] + size - 1) / size != chunks) continue;

@@ -7,6 +7,7 @@
 #include "tests/support/device/device_run.h"
 #include "tests/support/device/named_device.h"
 #include "tests/support/environment.h"
+#include "tests/support/opts/dependent_cases.h"
 #include "tests/support/opts/opts_fuzz.h"
 #include "tests/support/opts/ring_cases.h"
 
@@ -45,6 +46,15 @@ TEST_F(DeviceOptsTest, LegalOptsKeepResults) {
   ASSERT_TRUE(device.ok()) << device.status();
   ASSERT_TRUE((*device)->target().blocks) << (*device)->info().name;
   Fuzz(**device, tests::OptsCases(), test::CasesFromEnvironment("UOPD_FUZZ_DEVICE_OPTS", 100));
+}
+
+// Groups of threads of several sizes, each of which uses what the one before it has found.
+TEST_F(DeviceOptsTest, DependentReductionsKeepResults) {
+  const auto device = tests::OpenNamedDevice();
+  if (tests::MaySkip(device.status())) GTEST_SKIP() << device.status().message();
+  ASSERT_TRUE(device.ok()) << device.status();
+  const int64_t lists = test::CasesFromEnvironment("UOPD_FUZZ_DEVICE_OPTS", 100);
+  Fuzz(**device, tests::DependentCases(3, lists / 20), lists / 5);
 }
 
 }  // namespace

@@ -68,6 +68,11 @@ inline void AddRing(codegen::OptPlan& plan, ir::UOpContext& ctx, ir::UOp sink, c
   add(OptKind::kPipeline, sum, RandomParts(random));
 }
 
+// Of targets with blocks: the opts that say which thread computes what.
+inline constexpr codegen::OptKind kThreadOpts[] = {
+    codegen::OptKind::kLocal,  codegen::OptKind::kGroup,  codegen::OptKind::kGroupTop,
+    codegen::OptKind::kUnroll, codegen::OptKind::kUpcast, codegen::OptKind::kPadTo};
+
 // `begin` and up to 8 further opts that apply together.
 inline std::vector<codegen::Opt> RandomOpts(ir::UOpContext& ctx, ir::UOp sink, const Target& target,
                                             std::mt19937_64& random,
@@ -92,11 +97,14 @@ inline std::vector<codegen::Opt> RandomOpts(ir::UOpContext& ctx, ir::UOp sink, c
                     static_cast<int64_t>(random() % axes)});
   if (ring) AddRing(plan, ctx, sink, target, axes, random);
   const int others = ring ? static_cast<int>(random() % 4) : 8;
+  // Half of the lists have many threads, in several reductions.
+  const bool threads = target.blocks && !ring && random() % 2 == 0;
   for (int i = 0; i < others; ++i) {
     const size_t kinds =
         target.blocks ? codegen::kOptKinds : static_cast<size_t>(codegen::OptKind::kLocal);
     codegen::Opt opt{static_cast<codegen::OptKind>(random() % kinds),
                      static_cast<int>(random() % axes), kAmounts[random() % std::size(kAmounts)]};
+    if (threads) opt.kind = kThreadOpts[random() % std::size(kThreadOpts)];
     if (opt.kind == codegen::OptKind::kTensorCore) opt.amount %= 2;
     if (opt.kind == codegen::OptKind::kPipeline && target.bulk_copies)
       opt.amount = RandomParts(random);

@@ -5,6 +5,7 @@
 #include <bit>
 #include <tuple>
 
+#include "core/codegen/passes/stages.h"
 #include "core/codegen/passes/vectorise.h"
 #include "core/ir/graph.h"
 
@@ -47,6 +48,7 @@ ThreadBits::ThreadBits(ir::UOpContext& ctx, UOp sink) {
       ranges.push_back(u);
     }
     for (UOp s : u.srcs()) {
+      if (IsSharedStage(s)) continue;
       for (UOp r : along_.at(s.id())) Insert(mine, r);
     }
     if (!u.Is(Op::SINK)) {

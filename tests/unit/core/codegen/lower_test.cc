@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "core/ir/verify/spec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/kernel_check.h"

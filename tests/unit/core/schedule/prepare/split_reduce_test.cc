@@ -6,6 +6,9 @@
 #include <functional>
 
 #include "core/ir/build.h"
+#include "core/rewrite/rewriter.h"
+#include "core/rules/rules.h"
+#include "core/schedule/prepare/split_for_blocks.h"
 #include "gtest/gtest.h"
 #include "tests/support/blocks_schedule.h"
 #include "tests/support/lowered_run.h"
@@ -132,6 +135,25 @@ TEST(SplitReduceTest, ShortReductionsAndManyResultsStayOneKernel) {
     const test::BlocksRun ran = RunGraph(build);
     EXPECT_EQ(ran.blocks.size(), 1u);
     ExpectSame(ran, 1e-3);
+  }
+}
+
+// Each block has 1024 numbers that it adds terms to, at most 128 of them in turn.
+TEST(SplitReduceTest, ThreadsOfASumAddFewTermsInTurn) {
+  ir::UOpContext ctx;
+  GraphBuilder g(ctx);
+  rewrite::Rewriter simplify(ctx, rules::SymbolicRules(), {});
+  Accesses accesses(ctx, simplify);
+  KernelLimits limits;
+  for (const int units : {1, 2, 100}) {
+    limits.units = units;
+    for (const int64_t terms : {int64_t{30'000'000}, int64_t{100'000'007}, int64_t{1} << 30}) {
+      const auto cut = CutForBlocks(ctx, accesses, g.Sum(g.Input({terms}), {0}), limits);
+      ASSERT_TRUE(cut);
+      EXPECT_LE(cut->size, 128 * 1024 + 16);
+      const auto most = CutForBlocks(ctx, accesses, g.Max(g.Input({terms}), {0}), limits);
+      EXPECT_TRUE(most && most->chunks <= 8 * units);  // is exact in any order
+    }
   }
 }
 
