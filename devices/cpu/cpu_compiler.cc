@@ -27,6 +27,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "devices/cpu/wide_masks.h"
 #include "devices/llvm_ir/module_text.h"
 
 namespace uopd::devices::cpu {
@@ -185,6 +186,7 @@ absl::StatusOr<std::string> CpuCompiler::Compile(std::string_view source, bool d
     } else {
       llvm_ir::Optimize(*module, *machine);
     }
+    SplitWideMasks(*module, target_);
     llvm::raw_svector_ostream out(object);
     llvm::legacy::PassManager codegen;
     if (!AddCodegen(static_cast<llvm::LLVMTargetMachine&>(*machine), draft, out, codegen)) {

@@ -161,7 +161,10 @@ class Model:
     pads = [p or (0, 0) for p in pads]
     back = tuple(slice(b, b + n) for (b, _), n in zip(pads, self.shape))
     return self._value(lambda a: np.pad(a, pads), lambda g: g[back], ("pad", tuple(pads)))
-  def roll(self, n, dim): return self._value(lambda a: np.roll(a, n, dim), lambda g: np.roll(g, -n, dim), ("roll", n, dim % self.ndim))
+  def roll(self, n, dim):  # the two parts, as a library has it: an equal view may be taken for one of them
+    size, at = self.shape[dim], tuple(slice(None) for _ in range(dim % self.ndim))
+    n %= size
+    return _cat([self[(*at, slice(size - n, size))], self[(*at, slice(0, size - n))]], dim) if n else self.contiguous()
   def repeat(self, *n):
     at = np.tile(np.arange(self.a.size).reshape(self.shape), n)
     return self._value(lambda a: np.tile(a, n), self._scatter(at), ("repeat", n))
