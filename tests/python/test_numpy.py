@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from cases import TOLERANCE, all_cases
+from uopd import Tensor
 
 CASES = list(all_cases())
 BATCH = 60
