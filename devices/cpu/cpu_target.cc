@@ -54,8 +54,8 @@ bool CpuTarget::Has(const std::string& feature) const {
 }
 
 std::string CpuTarget::Toolchain() const {
-  return absl::StrCat("llvm-", LLVM_VERSION_STRING, ";O2;slp;lean1;masks1;no-misched;pic;fp=ieee;", triple,
-                      ";cpu=", cpu, ";tune=", tune, ";vector=", 8 * vector_bytes,
+  return absl::StrCat("llvm-", LLVM_VERSION_STRING, ";O2;slp;lean1;masks1;no-misched;pic;fp=ieee;",
+                      triple, ";cpu=", cpu, ";tune=", tune, ";vector=", 8 * vector_bytes,
                       ";features=", features);
 }
 
