@@ -167,7 +167,9 @@ class Model:
     return _cat([self[(*at, slice(size - n, size))], self[(*at, slice(0, size - n))]], dim) if n else self.contiguous()
   def repeat(self, *n):
     at = np.tile(np.arange(self.a.size).reshape(self.shape), n)
-    return self._value(lambda a: np.tile(a, n), self._scatter(at), ("repeat", n))
+    shape = (1,) * (len(n) - self.ndim) + self.shape
+    apart = self.reshape(*(size for s in shape for size in (1, s)))  # as a library has it: an equal view may be taken for this one
+    return apart._value(lambda a: a.reshape(-1)[at], apart._scatter(at), ("repeat", n))
   def cumsum(self, axis):
     return self._value(lambda a: np.cumsum(a, axis), lambda g: np.flip(np.cumsum(np.flip(g, axis), axis), axis), ("cumsum", axis % self.ndim))
   def _scatter(self, at):
