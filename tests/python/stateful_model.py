@@ -135,21 +135,22 @@ class Model:
   def float(self): return self.cast("float32")
   def int(self): return self.cast("int32")
   def _axes(self, axis): return tuple(range(self.ndim)) if axis is None else (axis % self.ndim,)
-  def sum(self, axis=None, keepdim=False):
+  def _without(self, axes):
+    """Without these axes of size 1. A library reduces with and without keepdim in one way, and reshapes: an equal view may be taken for this one."""
+    at = np.arange(self.a.size).reshape(tuple(n for i, n in enumerate(self.shape) if i not in axes))
     shape = self.shape
-    def back(g):
-      if axis is not None and not keepdim: g = np.expand_dims(g, axis)
-      return np.broadcast_to(g, shape)
+    return Model(None, node=Node(self.a.reshape(at.shape), [(self.node, lambda g: np.asarray(g).reshape(shape))], ("view", at.shape, at.tobytes())))
+  def sum(self, axis=None, keepdim=False):
+    shape, axes = self.shape, self._axes(axis)
     kind = np.int64 if self.a.dtype == np.bool_ else self.a.dtype
-    return self._value(lambda a: np.asarray(a.sum(axis, keepdims=keepdim, dtype=kind)), back, ("sum", self._axes(axis), keepdim))
+    out = self._value(lambda a: np.asarray(a.sum(axes, keepdims=True, dtype=kind)), lambda g: np.broadcast_to(g, shape), ("sum", axes))
+    return out if keepdim or not axes else out._without(axes)
   def max(self, axis=None, keepdim=False):
-    a = self.a
-    most = a.max(axis, keepdims=True)
-    ties = (a == most) / (a == most).sum(axis, keepdims=True)
-    def back(g):
-      if axis is not None and not keepdim: g = np.expand_dims(g, axis)
-      return g * ties
-    return self._value(lambda a: np.asarray(a.max(axis, keepdims=keepdim)), back, ("maximum", self._axes(axis), keepdim))
+    a, axes = self.a, self._axes(axis)
+    most = a.max(axes, keepdims=True)
+    ties = (a == most) / (a == most).sum(axes, keepdims=True)
+    out = self._value(lambda a: np.asarray(a.max(axes, keepdims=True)), lambda g: g * ties, ("maximum", axes))
+    return out if keepdim or not axes else out._without(axes)
   def __matmul__(self, x):
     a, b = self.a, x.a
     if a.size and b.size and np.abs(a).max() * np.abs(b).max() * a.shape[-1] >= 4096: raise Inexact
@@ -335,7 +336,7 @@ class ModelJit:
       return out
     given = []
     for then, now, own in zip(self.results, out, self.own):
-      if own is not None: then = args[own]
+      if own is not None and now is args[own]: then = args[own]
       elif then is not now: then.node, then.was_assigned = Node(now.a), True
       given.append(then)
     return tuple(given)
