@@ -27,7 +27,7 @@ def run(steps, scope):
   for i, step in enumerate(steps):
     try: exec(compile(step, f"step {i}", "exec"), scope)  # noqa: S102
     except Exception as e:
-      return i, e
+      return i, e.with_traceback(None)  # whose frames would keep tensors alive, and views of them views
   return len(steps), None
 
 
