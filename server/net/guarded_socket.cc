@@ -74,7 +74,7 @@ class GuardedSocket {
   }
   // Called before the socket is closed, so that no other thread shuts down a new socket of the same number.
   void Leave() {
-    // gRPC closes a socket after its last Receive. Receive uses members without the lock: this orders them.
+    // gRPC closes a socket after the last Receive has ended. Receive uses share_ without the lock: the load orders that use before this.
     received_.load(std::memory_order_acquire);
     share_.reset();
   }

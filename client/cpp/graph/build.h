@@ -53,13 +53,18 @@ auto AlongNoAxis(const Tensor& x, int64_t axis, Site site, F f) -> std::optional
     return std::pair(out.first.Reshape({}, site), out.second.Reshape({}, site));
 }
 
-// The context of t's graph, and the value of t, which the caller is about to use. REQUIRES: t.status() is OK.
+// The context of t's graph. REQUIRES: t.status() is OK.
 inline ir::UOpContext& Ctx(const Tensor& t) { return t.state()->graph->ctx(); }
-inline ir::UOp Value(const Tensor& t) {
+// Tells recordings that the caller computes something from t, or assigns to t.
+inline void NoteUse(const Tensor& t) {
   const TensorState& state = *t.state();
   if (state.watchers != 0) [[unlikely]]
     state.graph->NoteUse(t);
-  return state.uop;
+}
+// The value of t, which the caller is about to use.
+inline ir::UOp Value(const Tensor& t) {
+  NoteUse(t);
+  return t.state()->uop;
 }
 
 inline ir::Shape ShapeOf(const Tensor& t) { return *Ctx(t).ShapeOf(t.state()->uop); }

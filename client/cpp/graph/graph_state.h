@@ -75,8 +75,6 @@ struct TensorState : std::enable_shared_from_this<TensorState> {
   // that of the latest recording: nothing, but others did. 0: nobody did.
   uint64_t writer = 0;
   std::shared_ptr<TensorState> grad;
-  std::shared_ptr<TensorState>
-      contents;           // of a constant: what the first read made, see ReadConstant
   uint32_t watchers = 0;  // recordings that want to know whether the function uses it
 
   TensorState* newer = nullptr;  // list of live tensors, oldest first
@@ -250,10 +248,10 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   absl::StatusOr<std::string> Wire(ir::UOp sink);
   // Whether UseStored lets others read the value from where it will be stored.
   bool WillBeStored(ir::UOp value);
-  // Whether graphs that were made after the constant read it from its memory from now on: somebody may ask for a gradient by it, and
-  // reading it must not change that. Not if an equal constant is alive: the graphs may be made of that one.
+  // Whether graphs that were made after the tensor, a constant, read it from its memory from now on: somebody may ask for a gradient by the
+  // tensor, and reading the tensor must not change that gradient. False if an equal constant is alive: the graphs may be made of that one.
   bool StandsForItsValue(const TensorState& tensor) const;
-  // Whether gradients of the tensor flow to another live one.
+  // Whether gradients of the tensor flow to another live tensor.
   bool ContainsConstant(const TensorState& tensor) const;
   absl::flat_hash_set<uint32_t> StoredBy(std::span<const Pending> pending);  // ids of these values
   // The buffers whose contents live tensors other than the pending ones need, also after these are stored. So the

@@ -9,7 +9,7 @@
 //
 // A history ends
 //   when nothing can ask for it: no buffer that it reads, by itself or through other histories, is one that a
-//     live tensor reads. The history of what was computed from constants, which reads none, stays;
+//     live tensor reads. A value that was computed from constants alone keeps its history: that reads no buffer;
 //   when a buffer that it reads is written: the contents that it was computed from are gone. So a history never
 //     keeps an assignment from happening in place;
 //   when histories alone keep more than `most_bytes` of memory, or there are more than kMost: the oldest ones end.
@@ -110,7 +110,7 @@ class Histories {
     bool MayRead(const TensorState& t, const BufferTable& buffers) const;
   };
 
-  // The entries, which have the numbers of their stored values, so that each comes after those whose stored values it reads.
+  // The entries in an order in which each one comes after those whose stored values it reads. The keys are the numbers of the stored values.
   static std::vector<const Entry*> InOrder(
       const absl::flat_hash_map<uint64_t, const Entry*>& entries, const BufferTable& buffers);
   // The entry of a stored value; null if there is none.

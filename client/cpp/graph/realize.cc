@@ -196,7 +196,8 @@ void GraphState::PlanHistories(Plan& plan) {
       }
     }
     if (std::ranges::any_of(old, written)) {
-      // What only its own old contents say, such as a counter, depends on nothing else. Another tensor of the request may be asked for.
+      // A value that is computed from its own old contents alone, such as a counter, depends on nothing else. If it contains the value of
+      // another tensor of the request, somebody may ask for the gradient by that tensor.
       p.ended = std::ranges::any_of(ReadsOf(value, true), [&](uint64_t n) {
         return !overwritten.Contains(n) || histories_.Has(n);
       });
@@ -207,7 +208,7 @@ void GraphState::PlanHistories(Plan& plan) {
     const UOp history = ReplaceValues(*ctx_, value, stored);
     const std::vector<uint64_t>& reads = ReadsOf(history);
     if (reads.empty()) {
-      // Wrapped, so that two tensors of one value are not taken for each other.
+      // The history is wrapped, so that two tensors of equal values are not taken for each other.
       if (ContainsConstant(*p.state)) p.history = Distinct(history, Op::CONTIGUOUS_BACKWARD);
       continue;
     }

@@ -242,8 +242,8 @@ void GraphState::UseStored(std::span<const Pending> pending) {
   for (const Pending& p : pending) {
     computed.insert(p.state.get());
     const UOp value = p.state->uop;
-    // Other constants are computed again: tensors that were made apart must not come to share a buffer.
     if (!WillBeStored(value)) {
+      // Other constants are computed again: tensors that were made apart must not come to share a buffer.
       if (!StandsForItsValue(*p.state)) continue;
       constants.emplace_back(value, &p);
       histories_.Stored(*ctx_, value, p.target, p.state->since);

@@ -59,7 +59,7 @@ class Recording {
   void NoteTaken(const TensorState& tensor);
   // The thread that records computes something from the tensor, or assigns to it.
   void NoteUse(const Tensor& tensor);
-  // The tensors of the inputs, for the function: they can be told from the same tensors under another name.
+  // The inputs as the function gets them. The recording can tell them from the same tensors that the function uses by another name.
   std::vector<Tensor> Arguments(std::span<const Tensor> inputs) const;
 
  private:
@@ -107,7 +107,8 @@ class Recording {
   // later replays of it, leave them as they are.
   static absl::Status SeparateAliases(GraphState& graph);
   void AddKnown(TensorState& t);
-  // Begins to be told of uses of what replays will not see: inputs under another name, and constants, which have no memory.
+  // From now on NoteUse is called for the inputs, and for constants: replays will not see what the function takes from an input by another
+  // name, or from a constant, which has no memory.
   void Watch(std::span<const Tensor> inputs);
   static Input Describe(const Tensor& t);
   // A tensor that is older than the recording is state, and stays as it is. Any other output is no view: the contents that replays give

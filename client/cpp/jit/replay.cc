@@ -178,12 +178,11 @@ absl::Status Recording::CheckInputs(std::span<const Tensor> inputs) const {
                                             want.device));
     }
     if (want.named && inputs[i].state() != want.given.lock()) {
-      return Misused(Cat("input ", i,
-                         " is another tensor than when the function was recorded, and the function "
-                         "uses that one by "
-                         "another name too, such as a variable outside of it. A replay would use "
-                         "this one for both: "
-                         "record the function with a copy"));
+      return Misused(
+          Cat("input ", i,
+              " is another tensor than when the function was recorded, and the function uses the "
+              "recorded tensor by another name too, such as a variable outside of the function. A "
+              "replay would use the new tensor for both: record the function with a copy"));
     }
     for (size_t k = 0; k < i; ++k) {
       if (inputs[k].state() == inputs[i].state() && (want.assigned || inputs_[k].assigned)) {

@@ -47,7 +47,7 @@ Pairs PairsOf(std::string_view what, const Tensor& x, int64_t axis, const Tensor
   return out;
 }
 
-// Of tensors with symbolic sizes: the same in a box of the largest sizes, where no index hits that is beyond the sizes of now.
+// The operands of a scatter with symbolic sizes, in boxes of the largest sizes. An index beyond the sizes of now hits nothing.
 struct Box {
   Tensor x, index, src;
 
@@ -59,7 +59,7 @@ struct Box {
   }
 };
 
-// Whether an operation on these works in a box, if they have as many axes as they must.
+// Whether a scatter of these operands works in a box. False also for operands that the scatter is going to refuse.
 bool NeedsBox(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& src) {
   return (x.is_symbolic() || index.is_symbolic() || src.is_symbolic()) && Axis(axis, x.rank()) &&
          index.rank() == x.rank() && src.rank() == x.rank() && ir::IsInt(index.dtype());

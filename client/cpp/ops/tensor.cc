@@ -30,7 +30,7 @@ Tensor Poisoned(std::shared_ptr<GraphState> graph, absl::Status error) {
 }
 
 Tensor Same(const Tensor& t) {
-  Value(t);
+  NoteUse(t);
   return Tensor(t.state()->graph->NewAlias(t.state(), true));
 }
 
@@ -123,7 +123,7 @@ bool Broadcasts(ir::Shape from, ir::Shape to) {
 absl::Status Tensor::TryAssign(Operand value) {
   UOPD_TRY(status());
   TensorState& t = *state_;
-  Value(*this);  // replays assign to it too
+  NoteUse(*this);
   if (value.tensor() == nullptr) {
     const absl::Status fits = CheckNumber(t.dtype, value);
     if (!fits.ok()) return Located("Assign", value.site(), fits);
@@ -162,7 +162,7 @@ void Tensor::Assign(Operand value) {
 
 Tensor Tensor::Snapshot() const {
   if (!status().ok()) return *this;
-  Value(*this);
+  NoteUse(*this);
   return Tensor(state_->graph->NewAlias(state_, false));
 }
 

@@ -151,7 +151,7 @@ class Tensor {
   // True if this process has the contents already: a read sends nothing and does not wait.
   bool at_hand() const;
   const std::shared_ptr<TensorState>& state() const { return state_; }
-  // Whether it stands for the argument of a function that a Jit records, see Jit::Begin. Internal.
+  // The recording for whose function this is an argument (Jit::Begin); 0: none. Internal.
   uint64_t recording() const { return recording_; }
 
   // Computes the tensor and waits. On failure the tensor stays as it was.
@@ -383,7 +383,7 @@ class Tensor {
   absl::Status CheckReadable(Dtype as) const;
 
   std::shared_ptr<TensorState> state_;
-  uint64_t recording_ = 0;  // Recording::id of that one
+  uint64_t recording_ = 0;  // Recording::id
 };
 
 Tensor Where(Operand condition, Operand a, Operand b);

@@ -25,7 +25,8 @@ constexpr double kBytesPerCycle = 16;       // that a processor gets from memory
 constexpr double kLanes = 128;              // multiply-adds of a processor in a cycle
 constexpr double kTensorLanes = 1024;       // the same by matrix instructions
 constexpr double kSides[] = {128, 64, 32};  // of the tiles of a product
-// What a thread adds to one number, at most, and the numbers of a block: of 256 threads, 4 lanes each. For sums of more than kLongTerms.
+// For sums of more than kLongTerms terms: the most terms that a thread adds to one number, and the numbers of a block (256 threads with 4
+// lanes each).
 constexpr int64_t kTermsInTurn = 128, kSumsOfABlock = 1024, kLongTerms = 1 << 20;
 // The share of the time of one REDUCE that chunks must not exceed. The estimate is good for no finer difference, a
 // second kernel has to be compiled and loaded, and a kernel that uses the result then combines chunks besides its own work.

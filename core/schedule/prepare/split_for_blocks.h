@@ -14,7 +14,7 @@
 // chunks with the least time wins, if it saves a fifth of the time of one REDUCE; of equal ones the smallest.
 //
 // A sum of more than 2^20 floats of 32 bits or less along contiguous memory has at least so many chunks that no thread adds over 128 terms
-// to one number: its error would grow with them. Shorter ones cost no kernel more.
+// to one number: the error of the sum would grow with them. A shorter sum gets no more kernels for that.
 #pragma once
 #include <optional>
 

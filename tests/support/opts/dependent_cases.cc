@@ -27,7 +27,7 @@ class Chain {
     if (Draw(2) == 0) j_ = b_.Loop(1 + Draw(20));
     at_ = i_;
     for (int64_t n = 2 + Draw(3); n > 0; --n) AddReduction();
-    // What is stored uses some of the results, and an axis that the reductions do not know.
+    // The stored value is made of all results, and of an element along an axis that no reduction depends on.
     UOp value = Element(j_ ? j_ : i_);
     for (UOp r : results_) value = Mixed(value, r);
     const UOp to = b_.Buffer(0, Dtype::I32, kElements);

@@ -68,7 +68,7 @@ inline void AddRing(codegen::OptPlan& plan, ir::UOpContext& ctx, ir::UOp sink, c
   add(OptKind::kPipeline, sum, RandomParts(random));
 }
 
-// Of targets with blocks: the opts that say which thread computes what.
+// The opts that say which thread computes what, on targets with blocks.
 inline constexpr codegen::OptKind kThreadOpts[] = {
     codegen::OptKind::kLocal,  codegen::OptKind::kGroup,  codegen::OptKind::kGroupTop,
     codegen::OptKind::kUnroll, codegen::OptKind::kUpcast, codegen::OptKind::kPadTo};

@@ -89,7 +89,7 @@ class Contents(Base):
     return self.numpy().__dlpack__()
   def __dlpack_device__(self) -> tuple[int, int]: return (1, 0)
   def __reduce_ex__(self, protocol: Any) -> Any:
-    import pickle  # who calls this has it; others need not wait for it
+    import pickle  # here, since it makes `import uopd` some milliseconds longer
     # From protocol 5 on the contents may travel beside the pickle. They are the state: arguments would be kept until all is read.
     if protocol >= 5 and not _is_symbolic(self): return (_blank, (self.shape, self.dtype.name, self._h.requires_grad), pickle.PickleBuffer(self._bytes()))
     bits = self if self.dtype.numpy_name else self.bitcast(dtypes.uint8 if self.dtype.itemsize == 1 else dtypes.uint16)  # type: ignore[attr-defined]

@@ -43,8 +43,7 @@ std::string Kernel(const std::string& element, int bits, int lanes, int first, i
     mask = Cat("  %end = select i1 %on, i32 ", last, ", i32 0\n", splat("i32", "%end"),
                "  %below = icmp slt ", numbers, " ", all, ", %all\n  %mask = and ", bools, " ",
                wanted, ", %below\n");
-  const std::string mangled =
-      Cat("v", lanes, element == "i32" || element == "i64" ? "i" : "f", bits);
+  const std::string mangled = Cat("v", lanes, element == "i32" ? "i" : "f", bits);
   const std::string load = Cat("@llvm.masked.load.", mangled, ".p0"),
                     write = Cat("@llvm.masked.store.", mangled, ".p0");
   const std::string align = Cat(bits / 8);

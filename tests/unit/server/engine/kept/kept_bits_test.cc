@@ -99,7 +99,7 @@ TEST(KeptBitsTest, AResidualBlockUsesKeptValues) {
     Decision decision;
     ASSERT_NO_FATAL_FAILURE(RunAgainAndAgain(*engine, author, graph, {}, decision));
 #if defined(__x86_64__)
-    // With 16 registers of 256 bits the product of the folded weights is added up in another order, so it is refused, as it must be.
+    // For 16 registers of 256 bits, codegen adds up the product with folded weights in another order. Such a program must keep nothing.
     if (decision.refused && !__builtin_cpu_supports("avx512f"))
       GTEST_SKIP() << "a processor without AVX-512 keeps nothing of this program";
 #endif
