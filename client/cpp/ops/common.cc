@@ -5,8 +5,8 @@
 #include <limits>
 #include <numbers>
 
-#include "client/cpp/ops/exp_parts.h"
-#include "client/cpp/ops/operands.h"
+#include "client/cpp/ops/elementwise/exp_parts.h"
+#include "client/cpp/ops/elementwise/operands.h"
 #include "core/ir/build.h"
 #include "uopd/movement.h"
 

@@ -7,7 +7,7 @@
 
 #include "client/cpp/graph/random.h"
 #include "client/cpp/ops/common.h"
-#include "client/cpp/ops/sort_network.h"
+#include "client/cpp/ops/index/sort_network.h"
 #include "uopd/movement.h"
 
 namespace uopd::client::fn {

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "client/cpp/graph/graph_state.h"
-#include "client/cpp/ops/sort_network.h"
+#include "client/cpp/ops/index/sort_network.h"
 #include "tests/unit/client/cpp/gradient_check.h"
 #include "uopd/random.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "client/cpp/ops/pick.h"
+#include "client/cpp/ops/index/pick.h"
 
 #include <bit>
 

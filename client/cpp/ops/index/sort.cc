@@ -12,9 +12,9 @@
 
 #include "client/cpp/graph/build.h"
 #include "client/cpp/ops/common.h"
-#include "client/cpp/ops/pick.h"
+#include "client/cpp/ops/index/pick.h"
+#include "client/cpp/ops/index/sort_network.h"
 #include "client/cpp/ops/sized.h"
-#include "client/cpp/ops/sort_network.h"
 #include "core/ir/build.h"
 
 namespace uopd::client {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "client/cpp/ops/sigmoid.h"
+#include "client/cpp/ops/elementwise/sigmoid.h"
 
 #include "client/cpp/graph/build.h"
 #include "client/cpp/ops/common.h"
-#include "client/cpp/ops/exp_parts.h"
+#include "client/cpp/ops/elementwise/exp_parts.h"
 #include "uopd/activations.h"
 #include "uopd/math.h"
 

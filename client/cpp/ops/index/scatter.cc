@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "client/cpp/ops/common.h"
-#include "client/cpp/ops/pick.h"
+#include "client/cpp/ops/index/pick.h"
 #include "client/cpp/ops/sized.h"
 #include "core/ir/build.h"
 #include "uopd/indexing.h"

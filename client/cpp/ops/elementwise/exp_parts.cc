@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "client/cpp/ops/exp_parts.h"
+#include "client/cpp/ops/elementwise/exp_parts.h"
 
 #include <numbers>
 #include <span>

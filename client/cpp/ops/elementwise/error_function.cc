@@ -5,8 +5,8 @@
 #include <numbers>
 
 #include "client/cpp/ops/common.h"
-#include "client/cpp/ops/error_polynomials.h"
-#include "client/cpp/ops/exp_parts.h"
+#include "client/cpp/ops/elementwise/error_polynomials.h"
+#include "client/cpp/ops/elementwise/exp_parts.h"
 #include "uopd/math.h"
 
 namespace uopd::client::fn {

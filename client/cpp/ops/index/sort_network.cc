@@ -9,7 +9,7 @@
 //
 // The elements that are compared are then at least 2^(L-M) * rows apart, but for the first few comparisons of the last few
 // blocks. A kernel does two comparisons of each element: that is, it sorts four elements.
-#include "client/cpp/ops/sort_network.h"
+#include "client/cpp/ops/index/sort_network.h"
 
 #include <algorithm>
 #include <array>

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "client/cpp/ops/common.h"
-#include "client/cpp/ops/operands.h"
-#include "client/cpp/ops/polynomials.h"
+#include "client/cpp/ops/elementwise/operands.h"
+#include "client/cpp/ops/elementwise/polynomials.h"
 
 namespace uopd::client::fn {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "client/cpp/ops/common.h"
-#include "client/cpp/ops/pick.h"
+#include "client/cpp/ops/index/pick.h"
 #include "core/ir/build.h"
 #include "uopd/math.h"
 

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "client/cpp/ops/common.h"
-#include "client/cpp/ops/operands.h"
+#include "client/cpp/ops/elementwise/operands.h"
 #include "core/ir/build.h"
 #include "uopd/math.h"
 
