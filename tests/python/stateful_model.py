@@ -38,6 +38,18 @@ class Node:
     key = ("leaf", self.number) if name is None else (name, *(s.same for s, _ in sources))
     self.constant = name is not None and all(s.constant for s, _ in sources)
     self.same = copies[0].same if copies else Node.known.setdefault(key, self.number)
+    # Of a view: the node whose elements it has. A library may make it of other views of that.
+    self.base = (sources[0][0].base or sources[0][0]) if name is not None and name[0] == "view" else None
+
+  def copy_of(self, other):
+    """Whether one of the two is a copy of the other one, and so on."""
+    for a, b in ((self, other), (other, self)):
+      todo = [a]
+      while todo:
+        n = todo.pop()
+        if n is b: return True
+        todo += n.copies
+    return False
 
 
 def gradients(loss, seed):
@@ -154,7 +166,8 @@ class Model:
   def __matmul__(self, x):
     a, b = self.a, x.a
     if a.size and b.size and np.abs(a).max() * np.abs(b).max() * a.shape[-1] >= 4096: raise Inexact
-    return Model(None, node=Node(a @ b, [(self.node, lambda g: g @ b.T), (x.node, lambda g: a.T @ g)], "@"))
+    turned = x.permute(1, 0)  # as a library has it: an equal view may be taken for this one
+    return Model(None, node=Node(a @ b, [(self.node, lambda g: g @ b.T), (turned.node, lambda g: (a.T @ g).T)], "@"))
   def expand(self, *shape):
     own = self.shape
     return self._value(lambda a: np.broadcast_to(a, shape).copy(), lambda g: fit(g, own), ("expand", shape))
@@ -227,9 +240,16 @@ class Model:
       if whole is not None:
         value, inside = np.array(whole.a, order="C"), np.zeros(whole.shape, bool)
         value.reshape(-1)[at], inside.reshape(-1)[at] = x.a, True
+        if inside.all():  # the value in another order
+            order = np.argsort(np.asarray(at).reshape(-1)).reshape(whole.shape)
+            nothing = order.shape == x.shape and np.array_equal(order.reshape(-1), np.arange(x.a.size))
+            copies = ((whole.node,) if np.array_equal(value, whole.a) else ()) + ((x.node,) if nothing else ())
+            changes.append((whole, Node(value, [(x.node, x._scatter(order))], ("view", order.shape, order.tobytes()), copies)))
+            link = up, above, where
+            continue
         changes.append((whole, Node(value, [(whole.node, lambda g, m=inside: np.where(m, 0, g)),
                                             (x.node, lambda g, at=at: g.reshape(-1)[at].reshape(x.shape))],
-                                     ("written", at.tobytes()), ((x.node,) if inside.all() else ()) + ((whole.node,) if np.array_equal(value, whole.a) else ()))))
+                                     ("written", at.tobytes()), (whole.node,) if np.array_equal(value, whole.a) else ())))
       link = up, above, where
     for t, n in changes: t.node, t.was_assigned = n, True
     return self
@@ -290,13 +310,18 @@ class Model:
     if not targets: targets = [t for t in floats if t.requires_grad is None and t.node in known]
     sums = [Model(known[t.node]) if t.grad is None else t.grad + Model(known[t.node]) for t in targets]
     for t, g in zip(targets, sums): t.grad, t.doubtful = g, t.doubtful or t.ambiguous(known)
+    below = {n.same for n in known}
+    for t in floats:  # a library may take such a value for one of the graph
+      if t.node not in known and t.requires_grad is not False and t.node.same in below: t.doubtful = t.doubtful or t.ambiguous(known)
     return self
 
   def ambiguous(self, known):
     """Whether a library may take the value for another one, of a live tensor or of the graph whose gradients are known."""
     own = known.get(self.node, 0.0)
     return (self.node.constant or any(t.node.same == self.node.same for t in Model.live if t is not self)
-            or any(n.same == self.node.same and not np.array_equal(g, own + 0 * g) for n, g in known.items()))
+            or any(n.same == self.node.same and np.any(g) and not (n.copy_of(self.node) and np.array_equal(g, own + 0 * g)) for n, g in known.items()
+                   if n is not self.node)
+            or self.node.base is not None and any(n.base is self.node.base and n is not self.node and np.any(g) for n, g in known.items()))
 
 
 def _cat(ts, dim):

@@ -506,3 +506,58 @@ def test_constants_of_outside_that_are_assigned_after_the_recording():
   for i in range(3): f(Tensor([float(i), 1.0]))
   c[:1] = 5
   with pytest.raises(uopd.errors.JitError, match="made outside of the function and not realised"): f(Tensor([4.0, 1.0]))
+
+
+def test_arguments_that_are_state_or_results_of_the_recording():
+  s = Tensor([1.0, 2.0]).realize()
+  def move(a):
+    s.assign(s + 1)
+    return ((a * 10).realize(),)
+  f = TinyJit(move)
+  for i in range(3): f(Tensor([float(i), 1.0]))
+  with pytest.raises(uopd.errors.JitError, match="assigns to by another name"): f(s)
+  assert f(s.clone())[0].tolist() == [40, 50] and s.tolist() == [5, 6]
+
+  def add(a):
+    a += 1
+    return ((a * 2).realize(),)
+  g = TinyJit(add)
+  for i in range(3): (out,) = g(Tensor([float(i), 1.0]).realize())
+  with pytest.raises(uopd.errors.JitError, match="assigns to input 0"): g(out)
+  assert out.tolist() == [6, 4]
+
+  w = Tensor([1.0, 2.0, 3.0]).realize()
+  h = TinyJit(lambda a: (a.assign(a + 1).realize(), w.sum().realize()))
+  for i in range(3): h(Tensor([float(i), 1.0]).realize())
+  with pytest.raises(uopd.errors.JitError, match="a view of a tensor that the function uses"): h(w[:2])
+  assert w.tolist() == [1, 2, 3]
+  h.reset()
+  h(w[:2])
+  with pytest.raises(uopd.errors.JitError, match="a view of a tensor which it uses"): h(w[:2])
+
+
+def test_values_of_outside_that_equal_values_of_the_function():
+  for lazy in (False, True):
+    x = Tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]).realize()
+    f = TinyJit(lambda a, x=x: ((a + x.permute(1, 0)).realize(), x.assign(x * 2)))
+    zeros = Tensor.zeros(3, 2).contiguous().realize()
+    f(zeros)
+    outside = x.permute(1, 0) if lazy else None  # noqa: F841
+    for i in range(3): assert f(zeros)[0].tolist() == (np.array([[1.0, 4], [2, 5], [3, 6]]) * 2 ** (i + 1)).tolist()
+
+
+def test_an_assignment_of_the_value_that_is_there_already():
+  x = Tensor([[1.0, 2.0]]).realize()
+  y = Tensor.stack(x, x)
+  def same(a):
+    y[...] = x.sum()
+    return ((a + 1).realize(),)
+  f = TinyJit(same)
+  f(Tensor([1.0]))
+  with pytest.raises(uopd.errors.JitError, match="made outside of the function and not realised"): f(Tensor([1.0]))
+  y.realize()
+  f.reset()
+  for i in range(4):
+    f(Tensor([1.0]))
+    assert y.tolist() == [[[3, 3]], [[3, 3]]]
+    y[0] = i

@@ -165,3 +165,11 @@ def test_a_gradient_is_no_view_of_its_tensor():
   (a.reshape(4) * b).sum().backward()
   b.grad.assign(b.grad * 0)
   assert a.tolist() == [[1, 2], [3, 4]] and b.tolist() == [1, 1, 1, 1] and b.grad.tolist() == [0, 0, 0, 0]
+
+
+def test_writes_that_leave_no_element_as_it_was():
+  x = Tensor.arange(6).contiguous().realize()
+  x[::-2] = -3
+  y = x.relu()
+  x[0::2] = -3
+  assert x.tolist() == [-3] * 6 and y.tolist() == [0, 0, 2, 0, 4, 0]

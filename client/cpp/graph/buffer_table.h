@@ -8,6 +8,7 @@
 // Invariant: no node that a live tensor reaches has the number of a buffer that is gone. Memory is
 // bounded by the largest number of buffers that existed at the same time.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -67,6 +68,15 @@ class BufferTable {
     has_copies_ = true;
   }
   bool has_copies() const { return has_copies_; }  // or had
+  // Whether another buffer is such a copy of this one, which has the same contents still.
+  bool IsCopied(uint64_t number) const {
+    const ClientBuffer& b = at(number);
+    return has_copies_ && std::ranges::any_of(places_, [&](const Place& p) {
+             const auto& of = p.buffer.origin;
+             return p.used && of && of->number == number && of->handle == b.handle &&
+                    of->written == b.written;
+           });
+  }
 
  private:
   struct Kind {

@@ -106,14 +106,26 @@ absl::Status GraphState::Assign(TensorState& t, UOp value) {
   // A view may be older than the assignments to what it is a view of: then its own value is news there.
   const bool own = t.uop == value;
   std::vector<std::pair<TensorState*, UOp>> changes;
-  if (!own) changes.emplace_back(&t, value);
+  // Nothing changes now, but a replay would have to write it.
+  const auto same = [this](const TensorState& state) {
+    if (IsStored(state.uop)) return;
+    for (Recording* r : all_recordings_) r->NoteAssigned(state);
+  };
+  if (own)
+    same(t);
+  else
+    changes.emplace_back(&t, value);
   std::vector<UOp> steps;
   for (const TensorState* part = &t; part->view.of != nullptr && !part->view.paused;
        part = part->view.of) {
     steps.insert(steps.end(), part->view.steps.begin(), part->view.steps.end());
     TensorState& whole = *part->view.of;
     if (whole.watchers != 0 && IsOutside(t)) NoteUse(Tensor(whole.shared_from_this()));
-    if (!whole.error.ok() || (own && PartOf(*ctx_, whole.uop, steps) == value)) continue;
+    if (!whole.error.ok()) continue;
+    if (own && PartOf(*ctx_, whole.uop, steps) == value) {
+      same(whole);
+      continue;
+    }
     changes.emplace_back(&whole, Written(*ctx_, whole.uop, steps, value));
   }
   for (const auto& [state, written] : changes) UOPD_TRY(Verified(written));

@@ -52,15 +52,18 @@ void Histories::Add(UOp stored, UOp value, std::vector<uint64_t> reads, Moment m
   const uint64_t order = next_order_++;
   by_order_.emplace(order, number);
   entries_.emplace(number, Entry{stored, value, std::move(reads), order, made});
+  ++changes_;
 }
 
 void Histories::AddEnded(UOp stored, Moment made) {
   ended_[NumbersOf(stored)[0]] = {nullptr, made};
+  ++changes_;
 }
 
-void Histories::AddReplayed(UOp stored, std::shared_ptr<const std::vector<uint64_t>> reads,
-                            Moment made) {
-  ended_[NumbersOf(stored)[0]] = {std::move(reads), made};
+void Histories::AddReplayed(UOp stored, const Buffers& reads, Moment made) {
+  const auto [it, fresh] = ended_.try_emplace(NumbersOf(stored)[0]);
+  if (fresh || it->second.reads != reads) ++changes_;
+  it->second = {reads, made};
 }
 
 void Histories::Erase(uint64_t number) {
@@ -68,10 +71,11 @@ void Histories::Erase(uint64_t number) {
   if (it == entries_.end()) return;
   by_order_.erase(it->second.order);
   entries_.erase(it);
+  ++changes_;
 }
 
 void Histories::Removed(uint64_t number) {
-  ended_.erase(number);
+  changes_ += ended_.erase(number);
   Erase(number);
 }
 
@@ -80,39 +84,45 @@ void Histories::Written(uint64_t number, bool assigned, BufferTable& buffers) {
     buffers.at(number).written = ++next_written_;
     buffers.at(number).origin.reset();
   }
-  Removed(number);
   std::vector<uint64_t> ends;
   for (const auto& [reader, entry] : entries_) {
     if (std::ranges::find(entry.reads, number) != entry.reads.end()) ends.push_back(reader);
   }
+  // Before the buffer's own history is gone: what it read, the others may have read too.
   for (uint64_t reader : ends) End(reader, buffers);
+  Removed(number);
+}
+
+Histories::Buffers Histories::AllBelow(std::span<const uint64_t> reads,
+                                       const BufferTable& buffers) const {
+  std::vector<uint64_t> todo, out;
+  absl::flat_hash_set<uint64_t> seen;
+  const auto add = [&](std::span<const uint64_t> more) {
+    for (uint64_t n : more) {
+      if (seen.insert(n).second) todo.push_back(n);
+    }
+  };
+  add(reads);
+  while (!todo.empty()) {
+    const uint64_t below = todo.back();
+    todo.pop_back();
+    if (!buffers.Has(below)) continue;
+    out.push_back(below);
+    if (const auto it = ended_.find(below); it != ended_.end()) {
+      if (it->second.reads == nullptr) return nullptr;
+      add(*it->second.reads);
+    }
+    if (const auto it = entries_.find(below); it != entries_.end()) add(it->second.reads);
+  }
+  std::ranges::sort(out);
+  return std::make_shared<const std::vector<uint64_t>>(std::move(out));
 }
 
 void Histories::End(uint64_t number, const BufferTable& buffers) {
   const Entry& entry = entries_.at(number);
   const Moment made = entry.made;
-  std::vector<uint64_t> todo = entry.reads, reads;
-  absl::flat_hash_set<uint64_t> seen(todo.begin(), todo.end());
-  auto add = [&](std::span<const uint64_t> more) {
-    for (uint64_t n : more) {
-      if (seen.insert(n).second) todo.push_back(n);
-    }
-  };
-  bool all = false;
-  while (!todo.empty()) {
-    const uint64_t below = todo.back();
-    todo.pop_back();
-    if (!buffers.Has(below)) continue;
-    reads.push_back(below);
-    if (const auto it = ended_.find(below); it != ended_.end()) {
-      all |= it->second.reads == nullptr;
-      if (!all) add(*it->second.reads);
-    }
-    if (const auto it = entries_.find(below); it != entries_.end()) add(it->second.reads);
-  }
-  std::ranges::sort(reads);
-  ended_[number] = {all ? nullptr : std::make_shared<const std::vector<uint64_t>>(std::move(reads)),
-                    made};
+  ended_[number] = {AllBelow(entry.reads, buffers), made};
+  ++changes_;
   Erase(number);
 }
 

@@ -57,8 +57,14 @@ class Histories {
   void Add(ir::UOp stored, ir::UOp value, std::vector<uint64_t> reads, Moment made);
   // The stored value was computed from its own old contents, among others: it has no history, and may depend on everything.
   void AddEnded(ir::UOp stored, Moment made);
-  // A replay has computed the stored value from these buffers, sorted.
-  void AddReplayed(ir::UOp stored, std::shared_ptr<const std::vector<uint64_t>> reads, Moment made);
+  // Buffers, sorted. Null: all that there are.
+  using Buffers = std::shared_ptr<const std::vector<uint64_t>>;
+  // A replay has computed the stored value from what AllBelow gave for the buffers that it reads.
+  void AddReplayed(ir::UOp stored, const Buffers& reads, Moment made);
+  // The buffers, and those that they may have been computed from.
+  Buffers AllBelow(std::span<const uint64_t> reads, const BufferTable& buffers) const;
+  // Grows whenever AllBelow may give something else for the same buffers.
+  uint64_t changes() const { return changes_; }
   // The buffer has new contents. `assigned`: another value than its tensor had before.
   void Written(uint64_t number, bool assigned, BufferTable& buffers);
   // The buffer is gone. REQUIRES: so is every buffer whose history reads it.
@@ -103,8 +109,7 @@ class Histories {
   // A history that has ended. A value that is older than it, and that was stored later, was a graph then, and may have been a part of
   // it.
   struct Ended {
-    // The buffers that it read, sorted. Null: it may have read all.
-    std::shared_ptr<const std::vector<uint64_t>> reads;
+    Buffers reads;  // that it may have been computed from
     Moment made;
 
     bool MayRead(const TensorState& t, const BufferTable& buffers) const;
@@ -120,7 +125,7 @@ class Histories {
   void End(uint64_t number, const BufferTable& buffers);
 
   const uint64_t most_bytes_;
-  uint64_t next_order_ = 0, next_written_ = 0;
+  uint64_t next_order_ = 0, next_written_ = 0, changes_ = 0;
   // By the number of the first buffer of the stored value.
   absl::flat_hash_map<uint64_t, Entry> entries_;
   absl::flat_hash_map<uint64_t, Ended> ended_;

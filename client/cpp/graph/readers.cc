@@ -113,6 +113,7 @@ absl::Status GraphState::SubmitApart(std::span<TensorState* const> tensors) {
   std::vector<std::pair<std::shared_ptr<TensorState>, std::vector<uint64_t>>> copied;
   for (TensorState* t : tensors) {
     const UOp before = t->uop;
+    if (Recording* const r = Recorder()) r->NoteApart(*t);
     if (!MakeComputable(*t)) continue;
     computed.push_back(t->shared_from_this());
     if (IsStored(before) && !t->replaces) copied.emplace_back(computed.back(), NumbersOf(before));

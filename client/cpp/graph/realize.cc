@@ -196,10 +196,10 @@ void GraphState::PlanHistories(Plan& plan) {
       }
     }
     if (std::ranges::any_of(old, written)) {
-      // A value that is computed from its own old contents alone, such as a counter, depends on nothing else. If it contains the value of
-      // another tensor of the request, somebody may ask for the gradient by that tensor.
+      // A value that is computed from its own old contents alone, such as a counter, depends on nothing else. If another tensor has a copy
+      // of these, or if it contains the value of another tensor of the request, somebody may ask for the gradient by that tensor.
       p.ended = std::ranges::any_of(ReadsOf(value, true), [&](uint64_t n) {
-        return !overwritten.Contains(n) || histories_.Has(n);
+        return !overwritten.Contains(n) || histories_.Has(n) || buffers_.IsCopied(n);
       });
       for (UOp u : ir::Toposort(*ctx_, std::span(&value, 1), CarriesGradient))
         p.ended |= stored.contains(u.id());

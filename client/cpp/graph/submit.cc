@@ -239,9 +239,13 @@ void GraphState::UseStored(std::span<const Pending> pending) {
   ir::Substitution stored;
   std::vector<std::pair<UOp, const Pending*>> constants;
   uint32_t oldest = UINT32_MAX;
+  // What a recorded function makes itself is computed by replays, even if it is equal to a value that is computed apart now.
+  const Recording* const recorder = apart_ ? Recorder() : nullptr;
+  absl::flat_hash_set<uint32_t> touched;  // ids of values that the function uses
   for (const Pending& p : pending) {
     computed.insert(p.state.get());
     const UOp value = p.state->uop;
+    if (recorder != nullptr && recorder->Touches(*p.state)) touched.insert(value.id());
     if (!WillBeStored(value)) {
       // Other constants are computed again: tensors that were made apart must not come to share a buffer.
       if (!StandsForItsValue(*p.state)) continue;
@@ -253,11 +257,16 @@ void GraphState::UseStored(std::span<const Pending> pending) {
     oldest = std::min(oldest, value.id());
     histories_.Stored(*ctx_, value, p.target);
   }
+  ir::Substitution used;
+  for (const auto& [id, target] : stored) {
+    if (touched.contains(id)) used.emplace(id, target);
+  }
   for (TensorState* t = oldest_; t != nullptr && !stored.empty(); t = t->newer) {
     // A tensor of the same value gets a buffer of its own.
     if (!t->uop || computed.contains(t) || t->uop.id() <= oldest || stored.contains(t->uop.id()))
       continue;
-    t->uop = ReplaceValues(*ctx_, t->uop, stored);
+    const bool recorded = recorder != nullptr && t->writer == recorder->id();
+    t->uop = ReplaceValues(*ctx_, t->uop, recorded ? used : stored);
   }
   for (TensorState* t = oldest_; t != nullptr && !constants.empty(); t = t->newer) {
     if (!t->uop || IsStored(t->uop) || computed.contains(t)) continue;
@@ -271,8 +280,7 @@ void GraphState::UseStored(std::span<const Pending> pending) {
 }
 
 bool GraphState::StandsForItsValue(const TensorState& tensor) const {
-  if (!ir::IsFloat(tensor.dtype) || !tensor.requires_grad.value_or(true) || tensor.replaces ||
-      IsStored(tensor.uop))
+  if (!ir::IsFloat(tensor.dtype) || !tensor.requires_grad.value_or(true) || IsStored(tensor.uop))
     return false;
   for (const TensorState* t = oldest_; t != nullptr; t = t->newer) {
     if (t != &tensor && t->uop == tensor.uop) return false;

@@ -81,10 +81,12 @@ void Recording::Watch(std::span<const Tensor> inputs) {
     ++t.watchers;
     watched_.push_back(t.weak_from_this());
   };
-  for (const Tensor& t : inputs) watch(*t.state());
+  for (const Tensor& t : inputs) {
+    for (TensorState* whole = t.state().get(); whole != nullptr; whole = whole->view.of)
+      watch(*whole);
+  }
   for (TensorState* t = graph_->oldest(); t != nullptr; t = t->newer) {
-    if (t->uop && !IsStored(t->uop) && !graph_->IsOfOthers(*t) && graph_->ReadsOf(t->uop).empty())
-      watch(*t);
+    if (t->uop && !IsStored(t->uop) && !graph_->IsOfOthers(*t)) watch(*t);
   }
 }
 
@@ -95,13 +97,26 @@ void GraphState::NoteUse(const Tensor& tensor) const {
 void Recording::NoteUse(const Tensor& tensor) {
   if (tensor.recording() == id_) return;
   const auto& state = tensor.state();
-  const auto input =
-      std::ranges::find_if(inputs_, [&](const Input& i) { return i.given.lock() == state; });
-  if (input != inputs_.end()) {
-    input->named = true;
-  } else if (std::ranges::none_of(used_, [&](const auto& u) { return u.lock() == state; })) {
-    used_.push_back(state);
+  for (Input& input : inputs_) {
+    const auto given = input.given.lock();
+    for (const TensorState* t = given.get(); t != nullptr; t = t->view.of) {
+      if (t != state.get()) continue;
+      (t == given.get() ? input.named : input.whole_named) = true;
+    }
   }
+  if (!state->uop || IsStored(state->uop)) return;
+  auto& list = graph_->ReadsOf(state->uop).empty() ? used_ : touched_;
+  if (std::ranges::none_of(list, [&](const auto& u) { return u.lock() == state; }))
+    list.push_back(state);
+}
+
+bool Recording::Touches(const TensorState& t) const {
+  return std::ranges::any_of(touched_, [&](const auto& u) { return u.lock().get() == &t; });
+}
+
+void Recording::NoteApart(const TensorState& t) {
+  if (IsStored(t.uop) || !Touches(t)) return;
+  for (uint64_t number : graph_->ReadsOf(t.uop)) fixed_.Insert(number);
 }
 
 void Recording::NoteWritten(uint64_t number) {
@@ -213,8 +228,10 @@ void Recording::NoteUsed(std::span<const ir::UOp> values) {
   absl::flat_hash_set<uint32_t> nodes;
   for (ir::UOp u : ir::Toposort(graph_->ctx(), values)) nodes.insert(u.id());
   for (TensorState* t = graph_->oldest(); t != nullptr; t = t->newer) {
-    if (t->uop && !t->pinned && t->writer != id_ && !IsStored(t->uop) &&
-        nodes.contains(t->uop.id()) && graph_->WillBeStored(t->uop)) {
+    // The function may have made an equal value itself. Tensors that another thread made since are not watched.
+    if (!t->uop || (t->watchers != 0 && !Touches(*t))) continue;
+    if (!t->pinned && t->writer != id_ && !IsStored(t->uop) && nodes.contains(t->uop.id()) &&
+        graph_->WillBeStored(t->uop)) {
       used_.push_back(t->weak_from_this());
       for (uint64_t number : graph_->ReadsOf(t->uop)) fixed_.Insert(number);
     }
@@ -363,6 +380,12 @@ absl::Status Recording::End(std::span<const Tensor> outputs) {
   for (Input& input : inputs_) {
     for (size_t piece = 0; piece < input.pieces; ++piece)
       input.assigned |= written_inputs_.Contains(position++);
+    if (input.assigned && input.whole_named) {
+      return Misused(
+          "the function assigns to an input that is a view of a tensor which it uses by another "
+          "name too. What that tensor is then would be known after the function only: record it "
+          "with a copy");
+    }
   }
   outputs_.assign(outputs.begin(), outputs.end());
   // From here on the recording holds its buffers, and watches the tensors that have them.
@@ -391,13 +414,18 @@ absl::Status Recording::End(std::span<const Tensor> outputs) {
     if (!ir::IsFloat(state.dtype) || Knows(state) || !IsStored(state.uop)) continue;
     if (written_.Contains(NumbersOf(state.uop)[0])) results_.push_back(t.state());
   }
+  absl::flat_hash_set<const TensorState*> ours, assigned;
+  for (const Known& known : known_) {
+    if (written_.Contains(known.numbers[0])) assigned.insert(known.state.lock().get());
+  }
   known_.clear();
   known_at_.clear();
-  absl::flat_hash_set<const TensorState*> ours;
   for (const Tensor& t : held_) ours.insert(t.state().get());
   for (TensorState* t = graph_->oldest(); t != nullptr; t = t->newer) {
     if (!t->uop || !IsStored(t->uop) || ours.contains(t)) continue;
-    if (used.Contains(NumbersOf(t->uop)[0])) AddKnown(*t);
+    if (!used.Contains(NumbersOf(t->uop)[0])) continue;
+    AddKnown(*t);
+    known_.back().assigned = assigned.contains(t);
   }
   std::vector<uint64_t> of_inputs(input_of_.size());
   for (const auto& [number, at] : input_of_) of_inputs[static_cast<size_t>(at)] = number;

@@ -59,6 +59,11 @@ class Recording {
   void NoteTaken(const TensorState& tensor);
   // The thread that records computes something from the tensor, or assigns to it.
   void NoteUse(const Tensor& tensor);
+  // Whether the function computes with the tensor, which was made outside of it and has no memory.
+  bool Touches(const TensorState& t) const;
+  // The tensor gets memory that no replay computes. If the function computes with it, what it is computed from has to stay as it is: the
+  // function may have made an equal value from that too, which reads the same memory.
+  void NoteApart(const TensorState& t);
   // The inputs as the function gets them. The recording can tell them from the same tensors that the function uses by another name.
   std::vector<Tensor> Arguments(std::span<const Tensor> inputs) const;
 
@@ -84,6 +89,8 @@ class Recording {
   struct Known {
     std::weak_ptr<TensorState> state;
     std::vector<uint64_t> numbers;
+    bool assigned =
+        false;  // it is older than the recording, and the function gives it another value
   };
   struct Input {
     Dtype dtype;
@@ -98,6 +105,7 @@ class Recording {
     bool assigned = false;
     // The function uses the tensor that it was recorded with by another name too, such as a variable outside of it.
     bool named = false;
+    bool whole_named = false;  // the same for what that tensor is a view of
     std::weak_ptr<TensorState> given;
   };
 
@@ -107,8 +115,8 @@ class Recording {
   // later replays of it, leave them as they are.
   static absl::Status SeparateAliases(GraphState& graph);
   void AddKnown(TensorState& t);
-  // From now on NoteUse is called for the inputs, and for constants: replays will not see what the function takes from an input by another
-  // name, or from a constant, which has no memory.
+  // From now on NoteUse is called for the inputs, for what they are views of, and for tensors without memory: replays will not see what
+  // the function takes from these by another name.
   void Watch(std::span<const Tensor> inputs);
   static Input Describe(const Tensor& t);
   // A tensor that is older than the recording is state, and stays as it is. Any other output is no view: the contents that replays give
@@ -118,6 +126,8 @@ class Recording {
   // The buffers of the inputs, submitted.
   absl::StatusOr<std::vector<uint64_t>> NumbersOfInputs(std::span<const Tensor> inputs);
   absl::Status CheckInputs(std::span<const Tensor> inputs) const;
+  // That the function does not change the input under another name, and does not use what it changes in the input.
+  absl::Status CheckApart(size_t input, const TensorState& given) const;
   // Gives memory of their own to those that share memory with each other or with what the
   // replay writes. Returns their buffers. May replace an input by a copy.
   absl::StatusOr<std::vector<uint64_t>> TakeInputs(std::vector<Tensor>& inputs);
@@ -152,6 +162,7 @@ class Recording {
   // NoteUsed: the tensors, and the buffers that they are computed from.
   std::vector<std::weak_ptr<TensorState>> used_;
   NumberSet fixed_;
+  std::vector<std::weak_ptr<TensorState>> touched_;
   std::vector<std::weak_ptr<TensorState>> watched_;
   std::vector<std::pair<std::weak_ptr<TensorState>, size_t>>
       views_;  // inputs that are views: tensor and input
@@ -171,9 +182,10 @@ class Recording {
   std::vector<std::weak_ptr<TensorState>>
       results_;                  // floats that the calls compute anew: no state, and no inputs
   std::vector<uint64_t> reads_;  // the buffers that the calls read, without those of inputs
-  // EndHistories: these and the buffers of the inputs of the replay before, sorted, and these inputs.
-  std::shared_ptr<const std::vector<uint64_t>> all_reads_;
+  // EndHistories: what these and the inputs of the replay before may have been computed from, these inputs, and Histories::changes then.
+  Histories::Buffers all_reads_;
   std::vector<uint64_t> last_inputs_;
+  uint64_t last_changes_ = UINT64_MAX;
   std::string two_values_;  // a variable that is bound to several values in one call
 };
 

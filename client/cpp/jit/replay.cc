@@ -184,12 +184,30 @@ absl::Status Recording::CheckInputs(std::span<const Tensor> inputs) const {
               "recorded tensor by another name too, such as a variable outside of the function. A "
               "replay would use the new tensor for both: record the function with a copy"));
     }
+    UOPD_TRY(CheckApart(i, *inputs[i].state()));
     for (size_t k = 0; k < i; ++k) {
       if (inputs[k].state() == inputs[i].state() && (want.assigned || inputs_[k].assigned)) {
         return Misused(Cat("inputs ", k, " and ", i,
                            " are the same tensor, and the function assigns to one of them"));
       }
     }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Recording::CheckApart(size_t input, const TensorState& given) const {
+  if (Knows(given) && known_[known_at_.at(&given)].assigned) {
+    return Misused(Cat("input ", input,
+                       " is a tensor that the function assigns to by another name. A replay would "
+                       "take its old contents: give it a copy"));
+  }
+  if (!inputs_[input].assigned) return absl::OkStatus();
+  for (const TensorState* t = &given; t != nullptr; t = t->view.of) {
+    if (!Knows(*t)) continue;
+    return Misused(Cat("the function assigns to input ", input, ", which is ",
+                       t == &given ? "" : "a view of ",
+                       "a tensor that the function uses by another name or returns. A replay would "
+                       "not see the new contents there: give it a copy"));
   }
   return absl::OkStatus();
 }
@@ -237,20 +255,21 @@ absl::Status Recording::WriteThrough(std::span<const Tensor> inputs) {
 
 void Recording::EndHistories(std::span<const uint64_t> inputs) {
   if (results_.empty()) return;
-  if (all_reads_ == nullptr || !std::ranges::equal(last_inputs_, inputs)) {
+  Histories& histories = graph_->histories_;
+  if (last_changes_ != histories.changes() || !std::ranges::equal(last_inputs_, inputs)) {
     std::vector<uint64_t> all = reads_;
     all.insert(all.end(), inputs.begin(), inputs.end());
-    std::ranges::sort(all);
-    all_reads_ = std::make_shared<const std::vector<uint64_t>>(std::move(all));
+    all_reads_ = histories.AllBelow(all, graph_->buffers_);
     last_inputs_.assign(inputs.begin(), inputs.end());
   }
-  Histories::Moment now = graph_->histories_.Now(graph_->executor_->NewHandle());
+  Histories::Moment now = histories.Now(graph_->executor_->NewHandle());
   for (const auto& result : results_) {
     const auto t = result.lock();
     if (t == nullptr || !IsStored(t->uop)) continue;
     now.since = t->since;
-    graph_->histories_.AddReplayed(t->uop, all_reads_, now);
+    histories.AddReplayed(t->uop, all_reads_, now);
   }
+  last_changes_ = histories.changes();
 }
 
 absl::StatusOr<std::vector<Tensor>> Recording::Replay(std::span<const Tensor> inputs,

@@ -351,6 +351,26 @@ UOp Lowering::Numbered(UOp sink, std::span<const uint32_t> param) {
   return ir::Substitute(ctx_, sink, map);
 }
 
+bool Lowering::DropUnread(UOp made, std::vector<uint32_t>& param,
+                          std::vector<uint32_t>& placeholders) const {
+  std::vector<bool> used(placeholders.size());
+  for (UOp u : ir::Toposort(ctx_, made)) {
+    if (u.Is(Op::PARAM)) used[static_cast<size_t>(u.slot())] = true;
+  }
+  if (std::ranges::find(used, false) == used.end()) return false;
+  std::vector<uint32_t> left, number(used.size(), UINT32_MAX);
+  for (size_t k = 0; k < used.size(); ++k) {
+    if (!used[k]) continue;
+    number[k] = static_cast<uint32_t>(left.size());
+    left.push_back(placeholders[k]);
+  }
+  for (uint32_t& k : param) {
+    if (k != UINT32_MAX) k = number[k];
+  }
+  placeholders = std::move(left);
+  return true;
+}
+
 absl::StatusOr<const FinishedKernel*> Lowering::Finish(const Kernel& kernel) {
   // The PARAM of each placeholder that is still used. Placeholders of one buffer share a PARAM.
   std::vector<uint32_t> param;
@@ -360,23 +380,23 @@ absl::StatusOr<const FinishedKernel*> Lowering::Finish(const Kernel& kernel) {
     const UOp statement = end.Is(Op::END) ? end.src(0) : end;
     return statement.Is(Op::GROUP) ? statement.n_src() : size_t{1};
   }();
-  FinishedKernel out;
-  out.placeholders.reserve(kernel.placeholders.size());
+  std::vector<uint32_t> used;
+  used.reserve(kernel.placeholders.size());
   for (uint32_t p = 0; p < kernel.placeholders.size(); ++p) {
     param.push_back(UINT32_MAX);
     if (p >= outputs && !std::binary_search(kernel.reads.begin(), kernel.reads.end(), p)) continue;
-    for (uint32_t k = 0; k < out.placeholders.size(); ++k) {
-      if (kernel.placeholders[out.placeholders[k]].storage == kernel.placeholders[p].storage)
-        param[p] = k;
+    for (uint32_t k = 0; k < used.size(); ++k) {
+      if (kernel.placeholders[used[k]].storage == kernel.placeholders[p].storage) param[p] = k;
     }
     if (param[p] != UINT32_MAX) continue;
-    param[p] = static_cast<uint32_t>(out.placeholders.size());
-    out.placeholders.push_back(p);
+    param[p] = static_cast<uint32_t>(used.size());
+    used.push_back(p);
   }
   UOPD_TRY(ctx_.CheckInterrupt());
   const auto [it, fresh] = finished_.try_emplace({kernel.raw.id(), param});
   if (!fresh) return &it->second;
 
+  FinishedKernel out;
   const UOp simple = analyses_.at(kernel.raw.id()).sink;
   const UOp merged = MergeRanges(ctx_, simplify_, SplitRanges(ctx_, simplify_, simple));
   UOPD_TRY(ctx_.CheckInterrupt());
@@ -387,9 +407,13 @@ absl::StatusOr<const FinishedKernel*> Lowering::Finish(const Kernel& kernel) {
   for (const UOp sink : {merged, simple, kernel.raw}) {
     made = Numbered(sink, param);
     if (!made) continue;
+    // Merged ranges may show that a load is of no use, which the analysis did not see.
+    std::vector<uint32_t> numbers = param, placeholders = used;
+    if (DropUnread(made, numbers, placeholders)) made = Numbered(sink, numbers);
     const absl::Status status = ir::Verify(ctx_, made, ir::Level::kKernel);
     UOPD_TRY(ctx_.CheckInterrupt());
     if (status.ok() || verified.ok()) verified = status;
+    out.placeholders = std::move(placeholders);
     if (status.ok()) break;
   }
   if (!verified.ok()) {

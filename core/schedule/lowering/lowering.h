@@ -79,6 +79,9 @@ class Lowering {
   };
   const Analysis& Analyse(ir::UOp raw);
   ir::UOp Numbered(ir::UOp sink, std::span<const uint32_t> param);
+  // Drops what `made` does not use: from `placeholders`, and from the PARAMs of the placeholders, `param`. False: it uses all.
+  bool DropUnread(ir::UOp made, std::vector<uint32_t>& param,
+                  std::vector<uint32_t>& placeholders) const;
   void FindReads(Kernel& kernel);
 
   ir::UOpContext& ctx_;

@@ -243,6 +243,29 @@ TEST_F(HistoryTest, AReplayEndsHistoriesOfWhatItWrites) {
   }
 }
 
+TEST_F(HistoryTest, AWriteEndsWhatTheOldContentsWereComputedFrom) {
+  const Tensor x = In({2}, {1, 2});
+  Tensor y = x * 2.0;
+  ASSERT_TRUE(y.Realize().ok());
+  const Tensor z = y * y;
+  ASSERT_TRUE(z.Realize().ok());
+  y.Assign(y + 1.0);
+  ASSERT_TRUE(y.Realize().ok());
+  EXPECT_THAT(StatusText(Gradient(z.Sum(), std::vector{x}).status()),
+              HasSubstr("below the loss is gone"));
+}
+
+TEST_F(HistoryTest, AConstantThatIsAssignedAndRead) {
+  Tensor x = In({2}, {1, 2});
+  ASSERT_TRUE(x.Realize().ok());
+  x.Assign(0.5);
+  const Tensor y = x * 3.0;
+  Out(x);
+  const auto gradient = Gradient(y.Sum(), std::vector{x});
+  ASSERT_TRUE(gradient.ok()) << gradient.status();
+  EXPECT_THAT(Out((*gradient)[0]), ElementsAre(3, 3));
+}
+
 TEST_F(HistoryTest, ATensorThatWasReplicatedOrShardedAndRead) {
   const Tensor x = Leaf({1, 2, 3, 4}), y = x.Shard({"CPU:0", "CPU:1"}, 0) * 2.0;
   EXPECT_THAT(Out(y), ElementsAre(2, 4, 6, 8));

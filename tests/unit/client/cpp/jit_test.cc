@@ -316,6 +316,39 @@ TEST_F(JitTest, AConstantOfOutsideThatIsAssigned) {
               HasSubstr("made outside of the function and not realised"));
 }
 
+TEST_F(JitTest, AnInputThatIsStateOrAResult) {
+  Tensor state = Ramp({2});
+  Jit moves(client_, [state](std::span<const Tensor> in) mutable {
+    state.Assign(state + 1.0);
+    return std::vector{in[0] * 10.0};
+  });
+  for (int i = 0; i < 3; ++i) Call(moves, {In({2}, {1, 1})});
+  EXPECT_THAT(StatusText(moves({state}).status()), HasSubstr("assigns to by another name"));
+  Jit adds(client_, [](std::span<const Tensor> in) {
+    Tensor x = in[0];
+    x.Assign(x + 1.0);
+    return std::vector{x * 2.0};
+  });
+  Tensor out;
+  for (int i = 0; i < 3; ++i) out = Call(adds, {In({2}, {1, 1})})[0];
+  EXPECT_THAT(StatusText(adds({out}).status()), HasSubstr("the function assigns to input 0"));
+  EXPECT_THAT(Out(out), ElementsAre(4, 4));
+}
+
+TEST_F(JitTest, AnEqualValueOfOutsideThatIsComputedApart) {
+  Tensor x = In({2}, {1, 2});
+  Jit jit(client_, [x](std::span<const Tensor> in) mutable {
+    const Tensor y = in[0] + x.Flip({0});
+    x.Assign(x * 2.0);
+    return std::vector{y, x};
+  });
+  Call(jit, {In({2}, {0, 0})});
+  const Tensor outside = x.Flip({0});
+  for (float i : {2.F, 4.F, 8.F})
+    EXPECT_THAT(Out(Call(jit, {In({2}, {0, 0})})[0]), ElementsAre(2 * i, i));
+  EXPECT_THAT(Out(outside), ElementsAre(4, 2));
+}
+
 TEST_F(JitTest, ItOutlivesNothingThatItNeeds) {
   std::unique_ptr<Jit> jit;
   {
