@@ -222,9 +222,16 @@ void BlockWriter::Load(UOp u) {
   const std::string_view type = Type(u.dtype());
   if (wide == 1 || gate_per_lane) {
     for (int64_t i = 0; i < std::max<int64_t>(n, 1); ++i) {
-      const std::string lane = Cat(i), place = Place(index, i);
-      Put("const ", type, " ", n == 0 ? name : Cat(name, "_", lane), " = ",
-          gate ? Cat(Value(gate, lane), " ? ", place, " : 0") : place, ";");
+      const std::string lane = Cat(i), value = n == 0 ? name : Cat(name, "_", lane);
+      if (!gate || !loads_without_branches()) {
+        Put("const ", type, " ", value, " = ",
+            gate ? Cat(Value(gate, lane), " ? ", Place(index, i), " : 0") : Place(index, i), ";");
+        continue;
+      }
+      // Element 0, which every array has, in place of what the gate forbids.
+      Put("const ", type, " ", value, "_any = *(", NameOf(index.src(0)), " + (", Value(gate, lane),
+          " ? ", Value(index.src(1)), i == 0 ? "" : Cat(" + ", i), " : 0));");
+      Put("const ", type, " ", value, " = ", Value(gate, lane), " ? ", value, "_any : 0;");
     }
     return;
   }

@@ -46,6 +46,8 @@ class BlockWriter : public CLikeWriter {
   virtual std::string_view global_space() const { return ""; }  // before a pointer's type
   virtual std::string_view shared_space() const { return ""; }
   virtual std::string_view restrict_word() const { return "__restrict__"; }
+  // Whether a load that a gate forbids is a load of element 0, of which the value is not used.
+  virtual bool loads_without_branches() const { return false; }
   virtual std::string BlockNumber(int64_t dimension) const = 0;
   virtual std::string ThreadNumber(int64_t dimension) const = 0;
   virtual std::string_view barrier() const = 0;
