@@ -39,6 +39,7 @@ class Node:
     self.constant = name is not None and all(s.constant for s, _ in sources)
     self.same = copies[0].same if copies else Node.known.setdefault(key, self.number)
     # Of a view: the node whose elements it has. A library may make it of other views of that.
+    self.placed = None  # what was written to a part: a library moves it there by views
     self.base = (sources[0][0].base or sources[0][0]) if name is not None and name[0] == "view" else None
 
   def copy_of(self, other):
@@ -250,6 +251,7 @@ class Model:
         changes.append((whole, Node(value, [(whole.node, lambda g, m=inside: np.where(m, 0, g)),
                                             (x.node, lambda g, at=at: g.reshape(-1)[at].reshape(x.shape))],
                                      ("written", at.tobytes()), (whole.node,) if np.array_equal(value, whole.a) else ())))
+        changes[-1][1].placed = x.node.base or x.node
       link = up, above, where
     for t, n in changes: t.node, t.was_assigned = n, True
     return self
@@ -321,7 +323,7 @@ class Model:
     return (self.node.constant or any(t.node.same == self.node.same for t in Model.live if t is not self)
             or any(n.same == self.node.same and np.any(g) and not (n.copy_of(self.node) and np.array_equal(g, own + 0 * g)) for n, g in known.items()
                    if n is not self.node)
-            or self.node.base is not None and any(n.base is self.node.base and n is not self.node and np.any(g) for n, g in known.items()))
+            or self.node.base is not None and any(self.node.base in (n.base, n.placed) and n is not self.node and np.any(g) for n, g in known.items()))
 
 
 def _cat(ts, dim):

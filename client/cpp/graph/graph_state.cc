@@ -120,7 +120,7 @@ absl::Status GraphState::Assign(TensorState& t, UOp value) {
        part = part->view.of) {
     steps.insert(steps.end(), part->view.steps.begin(), part->view.steps.end());
     TensorState& whole = *part->view.of;
-    if (whole.watchers != 0 && IsOutside(t)) NoteUse(Tensor(whole.shared_from_this()));
+    if (whole.watchers != 0 && IsOutside(*part)) NoteUse(Tensor(whole.shared_from_this()));
     if (!whole.error.ok()) continue;
     if (own && PartOf(*ctx_, whole.uop, steps) == value) {
       same(whole);

@@ -208,6 +208,15 @@ void GraphState::PlanHistories(Plan& plan) {
     const UOp history = ReplaceValues(*ctx_, value, stored);
     const std::vector<uint64_t>& reads = ReadsOf(history);
     if (reads.empty()) {
+      // All of a constant, which is stored too, is a copy of what is stored for that.
+      const auto whole = std::ranges::find_if(plan.pending, [&](const Pending& q) {
+        return &q == &p || (q.state->uop == value && IsWhole(*q.state, *p.state));
+      });
+      if (&*whole != &p) {
+        p.history = whole->target;
+        p.reads = NumbersOf(whole->target);
+        continue;
+      }
       // The history is wrapped, so that two tensors of equal values are not taken for each other.
       if (ContainsConstant(*p.state)) p.history = Distinct(history, Op::CONTIGUOUS_BACKWARD);
       continue;

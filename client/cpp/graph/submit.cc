@@ -272,7 +272,8 @@ void GraphState::UseStored(std::span<const Pending> pending) {
     if (!t->uop || IsStored(t->uop) || computed.contains(t)) continue;
     ir::Substitution older;
     for (const auto& [value, p] : constants) {
-      if (p->state->since < t->since && value.id() < t->uop.id())
+      const bool made_of_it = p->state->since < t->since && value.id() < t->uop.id();
+      if (made_of_it || (t->uop == value && IsWhole(*t, *p->state)))
         older.emplace(value.id(), p->target);
     }
     if (!older.empty()) t->uop = ReplaceValues(*ctx_, t->uop, older);
@@ -283,7 +284,7 @@ bool GraphState::StandsForItsValue(const TensorState& tensor) const {
   if (!ir::IsFloat(tensor.dtype) || !tensor.requires_grad.value_or(true) || IsStored(tensor.uop))
     return false;
   for (const TensorState* t = oldest_; t != nullptr; t = t->newer) {
-    if (t != &tensor && t->uop == tensor.uop) return false;
+    if (t != &tensor && t->uop == tensor.uop && !IsWhole(*t, tensor)) return false;
   }
   return true;
 }

@@ -135,6 +135,14 @@ UOp Written(ir::UOpContext& ctx, UOp whole, std::span<const UOp> all_steps, UOp 
   return ir::After(ctx, whole, {ir::Store(ctx, PartOf(ctx, whole, steps), value)});
 }
 
+bool IsWhole(const TensorState& a, const TensorState& b) {
+  const auto whole = [](const TensorState* t) {
+    while (t->view.of != nullptr && t->view.steps.empty()) t = t->view.of;
+    return t;
+  };
+  return whole(&a) == whole(&b);
+}
+
 void BeginView(TensorState& t, TensorState& of, UOp step) {
   View& v = t.view;
   v.of = &of;

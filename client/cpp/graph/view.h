@@ -40,6 +40,9 @@ void LeaveView(TensorState& t);
 // The tensor is about to be gone: its views become views of what it is a view of.
 void EndView(TensorState& t);
 
+// True if each of the two is all of the other one, or both are all of a third one: a value of the one is that of the other.
+bool IsWhole(const TensorState& a, const TensorState& b);
+
 // True if a node with this op is a view of its first source.
 bool MakesView(ir::UOp u);
 

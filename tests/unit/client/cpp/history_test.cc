@@ -266,6 +266,22 @@ TEST_F(HistoryTest, AConstantThatIsAssignedAndRead) {
   EXPECT_THAT(Out((*gradient)[0]), ElementsAre(3, 3));
 }
 
+TEST_F(HistoryTest, AViewOfAllOfAConstantThatIsRead) {
+  for (const bool view_first : {false, true}) {
+    Tensor x = In({2}, {1, 2});
+    ASSERT_TRUE(x.Realize().ok());
+    x.Assign(0.5);
+    const Tensor all = x.Reshape({2});
+    Out(view_first ? all : x);
+    const Tensor y = x * 3.0 + all;
+    for (const Tensor& by : {x, all}) {
+      const auto gradient = Gradient(y.Sum(), std::vector{by});
+      ASSERT_TRUE(gradient.ok()) << gradient.status();
+      EXPECT_THAT(Out((*gradient)[0]), ElementsAre(4, 4)) << view_first;
+    }
+  }
+}
+
 TEST_F(HistoryTest, ATensorThatWasReplicatedOrShardedAndRead) {
   const Tensor x = Leaf({1, 2, 3, 4}), y = x.Shard({"CPU:0", "CPU:1"}, 0) * 2.0;
   EXPECT_THAT(Out(y), ElementsAre(2, 4, 6, 8));
