@@ -14,9 +14,9 @@
 namespace uopd::client::fn {
 namespace {
 
-// Axes have labels: the code of a letter; for axes of an ellipsis kDots + the number from the right.
+// Axes have labels: the code of a letter; for axes of an ellipsis kEllipsisLabels + the number from the right.
 using Labels = std::vector<int>;
-constexpr int kDots = 1000;
+constexpr int kEllipsisLabels = 1000;
 
 struct Factor {
   Tensor value;
@@ -171,7 +171,7 @@ std::optional<Labels> Read(std::string_view text, int64_t dots) {
   for (size_t i = 0; i < text.size(); ++i) {
     if (text.substr(i).starts_with("...")) {
       if (seen || dots < 0) return std::nullopt;
-      for (int64_t k = dots; k-- > 0;) out.push_back(kDots + static_cast<int>(k));
+      for (int64_t k = dots; k-- > 0;) out.push_back(kEllipsisLabels + static_cast<int>(k));
       seen = true;
       i += 2;
     } else if ((text[i] >= 'a' && text[i] <= 'z') || (text[i] >= 'A' && text[i] <= 'Z')) {
@@ -239,9 +239,9 @@ Tensor Einsum(std::string_view formula, std::span<const Tensor> operands, Site s
     if (!named) return wrong("the result is not a list of letters");
     result = *named;
   } else {
-    for (int64_t k = most_dots; k-- > 0;) result.push_back(kDots + static_cast<int>(k));
+    for (int64_t k = most_dots; k-- > 0;) result.push_back(kEllipsisLabels + static_cast<int>(k));
     for (const auto& [label, count] : times) {
-      if (label < kDots && count == 1) result.push_back(label);
+      if (label < kEllipsisLabels && count == 1) result.push_back(label);
     }
   }
   for (size_t i = 0; i < result.size(); ++i) {
