@@ -14,7 +14,8 @@
 // numbers go on. All other tensors that the function uses are used with the contents that they have
 // then, and tensors that it assigns are assigned.
 //
-// What a replay returns: the tensors that the second call returned, with new contents. A replay
+// What a replay returns: the tensors that the second call returned, with new contents, and in place of one that was an input the
+// input of the replay. A replay
 // assigns to these, to the state that the function assigns, and to the inputs that it assigns; all
 // other tensors keep their values, whatever they were computed from or share memory with. An input
 // may be a tensor that a replay returned.
@@ -32,6 +33,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "uopd/client.h"
@@ -94,6 +96,18 @@ class Jit {
   bool recorded() const;
   // The graphs of a replay, each once, in the order in which they are sent first. Empty: nothing was recorded.
   std::vector<RecordedGraph> Graphs() const;
+  // The tensors that replays return. An empty tensor stands for an input.
+  std::vector<Tensor> Outputs() const;
+
+  // The recording as bytes, with the contents that the state it uses has now. Waits for these. FAILED_PRECONDITION if nothing is
+  // recorded, or if the function uses an input by another name too.
+  absl::StatusOr<std::string> Serialize();
+  // A recorded function of such bytes, also of another process or another daemon. It has state of its own, which begins with the saved
+  // contents. Waits until the daemon has these. The bytes may come from anybody: INVALID_ARGUMENT if they are no valid
+  // recording, FAILED_PRECONDITION if a version of this library with another format wrote them. An error of the daemon if it lacks a device: now if state
+  // is there, else of the first replay. Calls after Reset run `function`; without it they are errors.
+  static absl::StatusOr<Jit> Deserialize(Client& client, std::string_view bytes,
+                                         Function function = nullptr);
   // Forgets the recording: the next call runs the function, as the first one did.
   void Reset();
 
