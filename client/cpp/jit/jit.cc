@@ -38,14 +38,19 @@ std::vector<RecordedGraph> Jit::Graphs() const {
   return recorded() ? recording_->Graphs() : std::vector<RecordedGraph>();
 }
 
-absl::StatusOr<std::string> Jit::Serialize() {
-  if (!recorded()) return absl::FailedPreconditionError("Jit: nothing was recorded");
-  return recording_->Save();
+std::vector<Tensor> Jit::State() const {
+  return recorded() ? recording_->State() : std::vector<Tensor>();
 }
 
-absl::StatusOr<Jit> Jit::Deserialize(Client& client, std::string_view bytes, Function function) {
+absl::StatusOr<std::string> Jit::Serialize(std::span<const Tensor> outside) {
+  if (!recorded()) return absl::FailedPreconditionError("Jit: nothing was recorded");
+  return recording_->Save(outside);
+}
+
+absl::StatusOr<Jit> Jit::Deserialize(Client& client, std::string_view bytes, Function function,
+                                     std::span<const Tensor> outside) {
   Jit out(client, std::move(function));
-  UOPD_ASSIGN(out.recording_, Recording::Load(client, bytes));
+  UOPD_ASSIGN(out.recording_, Recording::Load(client, bytes, outside));
   out.warm_ = true;
   return out;
 }

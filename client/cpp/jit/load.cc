@@ -62,19 +62,25 @@ class Recording::Loader {
   };
 
  public:
-  Loader(const Client& client, const SavedFile& file)
-      : message_(file.message), contents_(file.contents), out_(new Recording(client.graph_)) {}
+  Loader(const Client& client, const SavedFile& file, std::span<const Tensor> outside)
+      : message_(file.message),
+        contents_(file.contents),
+        outside_(outside),
+        out_(new Recording(client.graph_)) {}
 
   absl::StatusOr<std::unique_ptr<Recording>> Load() {
     UOPD_TRY(ForEach("buffer", message_.buffers(),
                      [&](const auto& m, size_t) { return CheckBuffer(m); }));
+    if (n_outside_ != outside_.size()) {
+      return absl::InvalidArgumentError(Cat("Jit: the saved recording takes ", n_outside_,
+                                            " tensors, and ", outside_.size(), " are given"));
+    }
     if (bytes_ != contents_.size())
       return Broken(Cat("its buffers have ", bytes_, " bytes, and the file ", contents_.size()));
     UOPD_TRY(
         ForEach("input", message_.inputs(), [&](const auto& m, size_t) { return AddInput(m); }));
     UOPD_TRY(
         ForEach("graph", message_.graphs(), [&](const auto& m, size_t) { return AddGraph(m); }));
-    filled_.assign(buffers_.size(), false);
     UOPD_TRY(ForEach("call", message_.calls(), [&](const auto& m, size_t) { return AddCall(m); }));
     if (out_->calls_.empty()) return Broken("it has no calls");
     UOPD_TRY(ForEach("output", message_.outputs(),
@@ -120,9 +126,39 @@ class Recording::Loader {
     if (memory.bytes() == 0) return Broken("it has no elements");
     const auto bytes = static_cast<uint64_t>(memory.bytes());
     buffers_.push_back(std::move(memory));
+    filled_.push_back(from.has_contents() || from.has_outside());
+    if (from.has_outside()) {
+      if (from.has_contents() || from.outside() != n_outside_)
+        return Broken("it is another tensor of those that are given");
+      return CheckOutside(outside_, n_outside_++);
+    }
     if (!from.has_contents()) return absl::OkStatus();
     if (bytes > contents_.size() - bytes_) return Broken("the file ends within its contents");
     bytes_ += bytes;
+    return absl::OkStatus();
+  }
+
+  // The tensor has such memory as the buffer that was added last.
+  absl::Status CheckOutside(std::span<const Tensor> outside, size_t i) const {
+    if (i >= outside.size()) return absl::OkStatus();  // Load says how many there are
+    const auto wrong = [&](std::string_view what) {
+      return absl::InvalidArgumentError(Cat("Jit: tensor ", i, " that is given ", what));
+    };
+    UOPD_TRY(outside[i].status());
+    const TensorState& t = *outside[i].state();
+    if (t.graph != out_->graph_) return wrong("belongs to another client");
+    if (!t.uop.Is(ir::Op::BUFFER) || t.replaces) return wrong("is not realised in one piece");
+    for (size_t k = 0; k < i; ++k) {
+      if (outside[k].state()->uop == t.uop) return wrong("is given twice");
+    }
+    const auto number = static_cast<uint64_t>(t.uop.slot());
+    const ClientBuffer& b = out_->graph_->buffers().at(number);
+    const Memory has = {b.dtype, out_->graph_->buffers().dims(number), b.device};
+    const Memory& wanted = buffers_.back();
+    if (t.symbolic || has.dtype != wanted.dtype || has.dims != wanted.dims ||
+        has.device != wanted.device)
+      return wrong(Cat("is ", Shown(has), " on ", has.device, "; the recording takes ",
+                       Shown(wanted), " on ", wanted.device));
     return absl::OkStatus();
   }
 
@@ -234,9 +270,7 @@ class Recording::Loader {
         return Broken(Cat("it has ", from.data().size(), " bytes of data"));
       a.data = std::make_shared<const std::string>(from.data());
     }
-    const bool has_contents = message_.buffers(static_cast<int>(at)).has_contents();
-    if (!slot.made && !slot.resend && !has_contents && !filled_[at])
-      return Broken("nothing gives it contents");
+    if (!slot.made && !slot.resend && !filled_[at]) return Broken("nothing gives it contents");
     return absl::OkStatus();
   }
 
@@ -252,8 +286,7 @@ class Recording::Loader {
     }
     for (uint32_t at : from.buffers()) {
       if (at >= buffers_.size()) return Broken(Cat("there is no buffer ", at));
-      if (!filled_[at] && !message_.buffers(static_cast<int>(at)).has_contents())
-        return Broken(Cat("nothing gives buffer ", at, " contents"));
+      if (!filled_[at]) return Broken(Cat("nothing gives buffer ", at, " contents"));
       memory = buffers_[at];
       if (memory.dtype != buffers_[from.buffers(0)].dtype ||
           memory.dims.size() != buffers_[from.buffers(0)].dims.size())
@@ -311,8 +344,15 @@ class Recording::Loader {
     GraphState& graph = *out_->graph_;
     const Memory& memory = buffers_[i];
     const auto bytes = static_cast<size_t>(memory.bytes());
+    const recording::v1::Buffer& from = message_.buffers(static_cast<int>(i));
     std::shared_ptr<TensorState> t;
-    if (!message_.buffers(static_cast<int>(i)).has_contents()) {
+    if (from.has_outside()) {
+      TensorState& given = *outside_[from.outside()].state();
+      UOPD_TRY(graph.MakeZeros(NumbersOf(given.uop)));
+      t = graph.NewTensor(given.uop, memory.device);  // which holds the memory
+      made_.emplace(given.uop.id(), outside_[from.outside()]);
+      out_->AddKnown(given);
+    } else if (!from.has_contents()) {
       t = graph.NewTensor(graph.NewBuffer(memory.dtype, memory.dims, memory.device, bytes),
                           memory.device);
     } else if (graph.SendsAtOnce(bytes)) {
@@ -376,15 +416,14 @@ class Recording::Loader {
       value = graph.ctx().Make(ir::Op::MULTI, value.dtype(), pieces, graph.ctx().Data(axis, ""));
     }
     // A tensor that is returned twice is one tensor.
-    const auto [known, fresh] = made_.emplace(value.id(), out_->outputs_.size());
-    if (!fresh) {
-      const Tensor same = out_->outputs_[known->second];
-      out_->outputs_.push_back(same);
+    if (const auto known = made_.find(value.id()); known != made_.end()) {
+      out_->outputs_.push_back(known->second);
       return absl::OkStatus();
     }
     const Tensor t(graph.NewTensor(value, buffers_[from.buffers(0)].device));
     UOPD_TRY(t.status());
     out_->outputs_.push_back(t);
+    made_.emplace(value.id(), t);
     out_->AddKnown(*t.state());
     const bool written = out_->written_.Contains(NumbersOf(value)[0]);
     if (from.computed() && written && ir::IsFloat(t.dtype())) out_->results_.push_back(t.state());
@@ -393,22 +432,26 @@ class Recording::Loader {
 
   const recording::v1::Recording& message_;
   std::string_view contents_;  // MakeBuffers takes them from the front
+  std::span<const Tensor> outside_;
+  size_t n_outside_ = 0;  // that the message wants
   std::unique_ptr<Recording> out_;
   std::vector<Memory> buffers_, positions_;  // positions: of the pieces of all inputs
   uint64_t bytes_ = 0;                       // of the contents of buffers_
   std::vector<Graph> graphs_;
-  std::vector<Recorded> of_graphs_;             // what calls of the graph have in common
-  std::vector<bool> filled_;                    // the buffers that earlier calls use
-  std::vector<uint64_t> numbers_;               // of buffers_
-  absl::flat_hash_map<uint32_t, size_t> made_;  // outputs, by the ids of their values
+  std::vector<Recorded> of_graphs_;  // what calls of the graph have in common
+  std::vector<bool> filled_;         // the buffers that earlier calls use
+  std::vector<uint64_t> numbers_;    // of buffers_
+  absl::flat_hash_map<uint32_t, Tensor>
+      made_;  // state from outside, and outputs, by the ids of their values
 };
 
 absl::StatusOr<std::unique_ptr<Recording>> Recording::Load(const Client& client,
-                                                           std::string_view bytes) {
+                                                           std::string_view bytes,
+                                                           std::span<const Tensor> outside) {
   if (client.graph_->Recorder() != nullptr)
     return Misused("a recording cannot be loaded while a function is recorded");
   UOPD_ASSIGN(const SavedFile file, OpenSavedFile(bytes));
-  return Loader(client, file).Load();
+  return Loader(client, file, outside).Load();
 }
 
 }  // namespace uopd::client

@@ -41,9 +41,12 @@ class Recording {
                                              std::span<const VariableValue> variables);
   std::vector<RecordedGraph> Graphs() const;
   // Jit::Serialize and Deserialize (save.cc, load.cc).
-  absl::StatusOr<std::string> Save();
+  absl::StatusOr<std::string> Save(std::span<const Tensor> outside);
   static absl::StatusOr<std::unique_ptr<Recording>> Load(const Client& client,
-                                                         std::string_view bytes);
+                                                         std::string_view bytes,
+                                                         std::span<const Tensor> outside);
+  // Live tensors whose contents a replay reads, or updates. Those in one piece that are not symbolic.
+  std::vector<Tensor> State() const;
   // What replays return: the recording's own tensors. An empty tensor stands for an input.
   std::vector<Tensor> Outputs() const;
 
@@ -143,6 +146,8 @@ class Recording {
   // Submits the values that were assigned to state outside and are not in its memory. FAILED_PRECONDITION if replays
   // would use other state than the function.
   absl::Status UpdateState();
+  // The buffers whose contents a replay reads before it writes them, without those of inputs.
+  NumberSet ReadFirst() const;
   // For each slot of a graph, whether the graph writes it. REQUIRES: slots below `slots`.
   static std::vector<bool> WrittenSlots(ir::UOpContext& ctx, ir::UOp sink, size_t slots);
   static void AddVariables(ir::UOpContext& ctx, ir::UOp sink, Recorded& recorded);

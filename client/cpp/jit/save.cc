@@ -16,7 +16,8 @@ class Recording::Saver {
   explicit Saver(const Recording& recording)
       : recording_(recording), graph_(*recording.graph_), message_() {}
 
-  absl::StatusOr<std::string> Save() {
+  absl::StatusOr<std::string> Save(std::span<const Tensor> outside) {
+    UOPD_TRY(AddOutside(outside));
     for (size_t i = 0; i < recording_.inputs_.size(); ++i) UOPD_TRY(AddInput(i));
     for (const Recorded& recorded : recording_.calls_) AddCall(recorded);
     for (size_t i = 0; i < recording_.outputs_.size(); ++i) AddOutput(i);
@@ -29,6 +30,20 @@ class Recording::Saver {
   }
 
  private:
+  absl::Status AddOutside(std::span<const Tensor> outside) {
+    const std::vector<Tensor> state = recording_.State();
+    for (size_t i = 0; i < outside.size(); ++i) {
+      const auto& t = outside[i].state();
+      if (std::ranges::none_of(state, [&](const Tensor& s) { return s.state() == t; })) {
+        return absl::InvalidArgumentError(
+            Cat("Jit: tensor ", i, " is no state of the recording in one piece"));
+      }
+      const uint32_t at = PlaceOf(NumbersOf(t->uop)[0], false);
+      message_.mutable_buffers(static_cast<int>(at))->set_outside(static_cast<uint32_t>(i));
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status AddInput(size_t i) {
     const Input& from = recording_.inputs_[i];
     if (from.named) {
@@ -145,7 +160,7 @@ class Recording::Saver {
   std::vector<uint64_t> contents_;                     // numbers of the buffers that have contents
 };
 
-absl::StatusOr<std::string> Recording::Save() {
+absl::StatusOr<std::string> Recording::Save(std::span<const Tensor> outside) {
   if (graph_->Recorder() != nullptr)
     return Misused("a recorded function cannot be saved while another one is recorded");
   graph_->Poll();
@@ -159,7 +174,32 @@ absl::StatusOr<std::string> Recording::Save() {
     returned.push_back(t.state());
   }
   UOPD_TRY(graph_->Submit(returned));
-  return Saver(*this).Save();
+  return Saver(*this).Save(outside);
+}
+
+NumberSet Recording::ReadFirst() const {
+  NumberSet seen, out;
+  for (const Recorded& recorded : calls_) {
+    for (const Slot& slot : recorded.slots) {
+      if (slot.input >= 0 || seen.Contains(slot.number)) continue;
+      seen.Insert(slot.number);
+      if (!slot.made && !slot.resend) out.Insert(slot.number);
+    }
+  }
+  return out;
+}
+
+std::vector<Tensor> Recording::State() const {
+  const NumberSet read = ReadFirst();
+  std::vector<Tensor> out;
+  for (const Known& known : known_) {
+    const auto t = known.state.lock();
+    if (t == nullptr || !t->error.ok() || t->symbolic || known.numbers.size() != 1 ||
+        t->uop.Is(ir::Op::MULTI) || !read.Contains(known.numbers[0]))
+      continue;
+    out.emplace_back(t);
+  }
+  return out;
 }
 
 std::vector<Tensor> Recording::Outputs() const {

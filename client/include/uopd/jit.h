@@ -99,15 +99,21 @@ class Jit {
   // The tensors that replays return. An empty tensor stands for an input.
   std::vector<Tensor> Outputs() const;
 
+  // Live tensors that replays read or update beside their inputs: those in one piece whose sizes are numbers.
+  std::vector<Tensor> State() const;
+
   // The recording as bytes, with the contents that the state it uses has now. Waits for these. FAILED_PRECONDITION if nothing is
-  // recorded, or if the function uses an input by another name too.
-  absl::StatusOr<std::string> Serialize();
-  // A recorded function of such bytes, also of another process or another daemon. It has state of its own, which begins with the saved
-  // contents. Waits until the daemon has these. The bytes may come from anybody: INVALID_ARGUMENT if they are no valid
-  // recording, FAILED_PRECONDITION if a version of this library with another format wrote them. An error of the daemon if it lacks a device: now if state
+  // recorded, or if the function uses an input by another name too. `outside`: tensors of State() whose contents are left out, since they
+  // are saved elsewhere.
+  absl::StatusOr<std::string> Serialize(std::span<const Tensor> outside = {});
+  // A recorded function of such bytes, also of another process or another daemon. Its state are the tensors `outside`, in the order in
+  // which Serialize got theirs, and memory of its own, which begins with the saved contents. Waits until the daemon has
+  // these. The bytes may come from anybody: INVALID_ARGUMENT if they are no valid recording, or if it takes other tensors; FAILED_PRECONDITION if
+  // a version of this library with another format wrote them. An error of the daemon if it lacks a device: now if state
   // is there, else of the first replay. Calls after Reset run `function`; without it they are errors.
   static absl::StatusOr<Jit> Deserialize(Client& client, std::string_view bytes,
-                                         Function function = nullptr);
+                                         Function function = nullptr,
+                                         std::span<const Tensor> outside = {});
   // Forgets the recording: the next call runs the function, as the first one did.
   void Reset();
 

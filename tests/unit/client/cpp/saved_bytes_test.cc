@@ -126,6 +126,15 @@ TEST_F(SavedBytes, ErrorsNameThePart) {
        [](Message& m) {
          for (auto& b : *m.mutable_buffers()) b.set_has_contents(true);
        }},
+      {"takes 1 tensors, and 0 are given",
+       [](Message& m) {
+         for (auto& b : *m.mutable_buffers()) {
+           if (b.has_contents()) b.set_outside(0);
+           b.set_has_contents(false);
+         }
+       }},
+      {"another tensor of those that are given",
+       [](Message& m) { m.mutable_buffers(0)->set_outside(5); }},
       {"bytes, and the file",
        [](Message& m) {
          for (auto& b : *m.mutable_buffers()) b.set_has_contents(false);

@@ -271,6 +271,47 @@ TEST_F(SavedJit, HasStateOfItsOwn) {
   EXPECT_THAT(Out((*out)[0]), ElementsAre(11, 14));
 }
 
+TEST_F(SavedJit, StateThatIsGivenIsShared) {
+  Tensor total = Ramp({2}), unused = Ramp({2});
+  const Tensor weight = Ramp({2}, 0, 3);
+  ASSERT_TRUE(Realize({total, unused, weight}).ok());
+  Jit jit(client_, [&](std::span<const Tensor> in) -> Results {
+    total.Assign(total + in[0] * weight);
+    return std::vector{total, total * 2.0};
+  });
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(jit({Ramp({2})}).ok());
+  ASSERT_EQ(jit.State().size(), 2u) << "results are no state";
+  const Tensor given[] = {total};
+  EXPECT_THAT(StatusText(jit.Serialize(std::array{unused}).status()), HasSubstr("is no state"));
+  const auto bytes = jit.Serialize(given);
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  const Tensor elsewhere = Values(far_, {2}, 10);
+  const auto load = [&](std::vector<Tensor> outside) {
+    return Jit::Deserialize(far_, *bytes, nullptr, outside);
+  };
+  auto loaded = load({elsewhere});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  for (int i = 1; i < 4; ++i) {
+    const auto out = (*loaded)({Values(far_, {2}, 0)});
+    ASSERT_TRUE(out.ok()) << out.status();
+    EXPECT_EQ((*out)[0].state(), elsewhere.state());
+    EXPECT_THAT(Out(elsewhere), ElementsAre(10, 11 + 3 * i));
+    EXPECT_THAT(Out((*out)[1]), ElementsAre(20, 22 + 6 * i));
+  }
+  Tensor assigned = elsewhere;
+  assigned.Assign(assigned * 0.0);
+  const auto out = (*loaded)({Values(far_, {2}, 0)});
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_THAT(Out((*out)[1]), ElementsAre(0, 6));
+  EXPECT_EQ(loaded->State().size(), 1u);
+  EXPECT_THAT(StatusText(load({}).status()), HasSubstr("takes 1 tensors, and 0 are given"));
+  EXPECT_THAT(StatusText(load({elsewhere, elsewhere}).status()), HasSubstr("and 2 are given"));
+  EXPECT_THAT(StatusText(load({Values(far_, {3}, 0)}).status()), HasSubstr("is f32 (3)"));
+  EXPECT_THAT(StatusText(load({Ramp({2})}).status()), HasSubstr("another client"));
+  EXPECT_THAT(StatusText(load({Values(far_, {2}, 0) * 2.0}).status()), HasSubstr("not realised"));
+  EXPECT_THAT(StatusText(load({Tensor()}).status()), HasSubstr("empty"));
+}
+
 TEST_F(SavedJit, MemoryIsFreedWithIt) {
   const Tensor w = Ramp({100});
   ASSERT_TRUE((w * 1.0).Realize().ok());
