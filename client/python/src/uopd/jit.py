@@ -130,7 +130,8 @@ class TinyJit(Generic[Result]):
   """A decorator. The first call runs the function, the second one records what it sends, and later calls send that again
   without running the function. What changes from call to call is given as arguments: tensors of the same shape and dtype, and
   bound variables, also within lists, tuples and dicts. Other arguments have to stay as they were: else the call is a JitError, which is a ValueError. A
-  replay returns the tensors of the second call, with new contents. As a method, each object has a recording of its own.
+  replay returns the tensors of the second call, with new contents. As a method, each object has a recording of its own. Pickles carry the
+  recording, without the function.
 
   >>> from uopd import Tensor, TinyJit
   >>> @TinyJit
