@@ -173,7 +173,11 @@ class Recording::Loader {
       return Broken("its pieces are no part of its shape");
     for (int i = 0; i < from.devices_size(); ++i) {
       Memory& piece = positions_.emplace_back(memory);
-      if (sharded) piece.dims[static_cast<size_t>(from.axis())] = from.sizes(i);
+      if (!sharded) continue;
+      int64_t& size = piece.dims[static_cast<size_t>(from.axis())];
+      if (from.sizes(i) < 1 || from.sizes(i) > size)
+        return Broken(Cat("a piece has a size of ", from.sizes(i)));
+      size = from.sizes(i);
     }
     Input& to = out_->inputs_.emplace_back();
     to.dtype = memory.dtype;

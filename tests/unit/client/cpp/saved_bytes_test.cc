@@ -140,6 +140,12 @@ TEST_F(SavedBytes, ErrorsNameThePart) {
          for (auto& b : *m.mutable_buffers()) b.set_has_contents(false);
        }},
       {"it has 0 pieces", [](Message& m) { m.mutable_inputs(0)->clear_devices(); }},
+      {"a piece has a size of 4611686018427387904",
+       [](Message& m) {
+         m.mutable_inputs(0)->set_axis(0);
+         m.mutable_inputs(0)->clear_sizes();
+         m.mutable_inputs(0)->add_sizes(int64_t{1} << 62);
+       }},
       {"no part of its shape", [](Message& m) { m.mutable_inputs(0)->set_axis(2); }},
       {"it is number 4000 of",
        [](Message& m) { m.mutable_calls(0)->mutable_arguments(0)->set_buffer(4000); }},

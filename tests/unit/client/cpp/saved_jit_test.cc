@@ -365,6 +365,23 @@ TEST_F(SavedJit, RefusesWhatItRefusedBefore) {
   EXPECT_THAT(StatusText(loaded({Ramp({2})}, {{"n", 5}}).status()), HasSubstr("outside 0 to 4"));
 }
 
+TEST_F(SavedJit, ItsResultsHaveNoGradients) {
+  const Tensor w = Realised(Ramp({2}));
+  Jit jit(client_, [&](std::span<const Tensor> in) -> Results { return std::vector{in[0] * w}; });
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(jit({Ramp({2})}).ok());
+  const auto bytes = jit.Serialize(std::array{w});
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  auto loaded = Jit::Deserialize(client_, *bytes, nullptr, std::array{w});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const Tensor x = Ramp({2});
+  for (Jit* each : {&jit, &*loaded}) {
+    const auto out = (*each)({x});
+    ASSERT_TRUE(out.ok()) << out.status();
+    EXPECT_FALSE(Gradient((*out)[0].Sum(), std::array{x}).ok());
+    EXPECT_FALSE(Gradient((*out)[0].Sum(), std::array{w}).ok());
+  }
+}
+
 TEST_F(SavedJit, BoxesAreCheckedWithTheValuesOfNow) {
   const Tensor table = Realised(Ramp({8}));
   Jit jit(client_, [&](std::span<const Tensor>) -> Results {
