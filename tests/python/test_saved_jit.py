@@ -354,7 +354,7 @@ def test_damaged_bytes():
 def test_a_device_that_the_daemon_lacks(two_devices):
   jit, _ = recorded("several_devices")
   data = pickle.dumps(jit)
-  code = "import pickle, sys, uopd\nuopd.connect(sys.argv[1])\ntry: pickle.load(sys.stdin.buffer)\nexcept uopd.Error as e: print(e)"
+  code = "import pickle, sys, uopd\nuopd.connect(sys.argv[1])\ntry: pickle.load(sys.stdin.buffer)\nexcept uopd.Error as e: print(e)\nuopd.sync()"
   with ADaemon("--device-list=CPU:0") as one:
     done = subprocess.run([sys.executable, "-c", code, one.address], input=data, capture_output=True)
-  assert b"CPU:1" in done.stdout and b"of a recording" in done.stdout, (done.stdout, done.stderr[-2000:])
+  assert b"CPU:1" in done.stdout and b"of a recording" in done.stdout and done.returncode == 0, (done.stdout, done.stderr[-2000:])

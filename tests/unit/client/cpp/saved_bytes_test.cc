@@ -192,6 +192,23 @@ TEST_F(SavedBytes, ErrorsNameThePart) {
   }
 }
 
+TEST_F(SavedBytes, ContentsThatAreMissing) {
+  const std::string good = Saved();
+  Message message = OpenSavedFile(good)->message;
+  for (auto& b : *message.mutable_buffers()) b.set_has_contents(false);
+  std::string bad = *NewSavedFile(message, 0);
+  SealSavedFile(bad);
+  EXPECT_THAT(StatusText(Try(bad)), HasSubstr("nothing gives it contents (while loading argument"));
+  for (auto& call : *message.mutable_calls()) {
+    for (auto& a : *call.mutable_arguments()) a.set_made(a.has_buffer());
+  }
+  message.add_outputs()->add_buffers(static_cast<uint32_t>(message.buffers_size()));
+  *message.add_buffers() = message.buffers(0);
+  bad = *NewSavedFile(message, 0);
+  SealSavedFile(bad);
+  EXPECT_THAT(StatusText(Try(bad)), HasSubstr("contents (while loading output"));
+}
+
 TEST_F(SavedBytes, NothingIsMadeOfWhatIsRefused) {
   const std::string good = Saved();
   const auto opened = OpenSavedFile(good);

@@ -365,6 +365,18 @@ TEST_F(SavedJit, RefusesWhatItRefusedBefore) {
   EXPECT_THAT(StatusText(loaded({Ramp({2})}, {{"n", 5}}).status()), HasSubstr("outside 0 to 4"));
 }
 
+TEST_F(SavedJit, OneTensorAsTwoInputs) {
+  Jit jit(client_, [](std::span<const Tensor> in) -> Results {
+    Tensor x = in[0];
+    x.Assign(x + in[1]);
+    return std::vector{x};
+  });
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(jit({Ramp({2}), Ramp({2})}).ok());
+  Jit loaded = Loaded(client_, jit);
+  const Tensor x = Ramp({2});
+  EXPECT_THAT(StatusText(loaded({x, x}).status()), HasSubstr("inputs 0 and 1 are the same tensor"));
+}
+
 TEST_F(SavedJit, ItsResultsHaveNoGradients) {
   const Tensor w = Realised(Ramp({2}));
   Jit jit(client_, [&](std::span<const Tensor> in) -> Results { return std::vector{in[0] * w}; });
