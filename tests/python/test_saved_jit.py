@@ -212,6 +212,9 @@ def test_a_model_and_its_step_stay_together(protocol):
     later = pickle.loads(pickle.dumps(loaded, protocol=protocol))
     later["step"](values(4, 3))
     assert later["count"].item() == 6 and loaded["count"].item() == 5
+    copied = copy.deepcopy(loaded)
+    copied["step"](values(4, 3))
+    assert copied["count"].item() == 6 and loaded["count"].item() == 5
 
 
 def test_contents_beside_the_pickle():

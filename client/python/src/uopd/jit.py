@@ -178,12 +178,13 @@ class TinyJit(Generic[Result]):
     result = _with_inputs(self._result, {id(t): i for i, t in enumerate(outputs)}, stand)
     return type(self), (None, Captured(data, shared, self._then.paths, rest, [path for path, _ in self._inner], result), self.prune)
 
-  # A copy follows other objects than this one, so it records anew.
+  # A copy follows other objects than this one, so it records anew. Without a function it is as from a pickle.
   def __deepcopy__(self, memo: dict[int, Any]) -> TinyJit[Result]:
-    if self.fxn is None: raise JitError("TinyJit: it was loaded from a pickle, without its function: it has no copies")
-    return type(self)(copy.deepcopy(self.fxn, memo), None, self.prune)
-  def __copy__(self) -> TinyJit[Result]:
-    return type(self)(self._function(), None, self.prune)
+    if self.fxn is not None: return type(self)(copy.deepcopy(self.fxn, memo), None, self.prune)
+    cls, arguments = self.__reduce__()
+    copied: TinyJit[Result] = cls(*copy.deepcopy(arguments, memo))
+    return copied
+  def __copy__(self) -> TinyJit[Result]: return type(self)(self._function(), None, self.prune)
 
   def _load(self, saved: Captured) -> None:
     jit = saved.load()
