@@ -5,6 +5,7 @@ find_program(GRPC_CPP_PLUGIN grpc_cpp_plugin REQUIRED)
 
 add_library(uopd_proto STATIC
   ${CMAKE_SOURCE_DIR}/proto/google/rpc/status.proto
+  ${CMAKE_SOURCE_DIR}/proto/uopd/recording/v1/recording.proto
   ${CMAKE_SOURCE_DIR}/proto/uopd/v1/graph.proto
   ${CMAKE_SOURCE_DIR}/proto/uopd/v1/uopd.proto)
 set(UOPD_PROTO_OUT ${CMAKE_BINARY_DIR}/proto)

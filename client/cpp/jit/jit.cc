@@ -38,6 +38,27 @@ std::vector<RecordedGraph> Jit::Graphs() const {
   return recorded() ? recording_->Graphs() : std::vector<RecordedGraph>();
 }
 
+std::vector<Tensor> Jit::State() const {
+  return recorded() ? recording_->State() : std::vector<Tensor>();
+}
+
+absl::StatusOr<std::string> Jit::Serialize(std::span<const Tensor> outside) {
+  if (!recorded()) return absl::FailedPreconditionError("Jit: nothing was recorded");
+  return recording_->Save(outside);
+}
+
+absl::StatusOr<Jit> Jit::Deserialize(Client& client, std::string_view bytes, Function function,
+                                     std::span<const Tensor> outside) {
+  Jit out(client, std::move(function));
+  UOPD_ASSIGN(out.recording_, Recording::Load(client, bytes, outside));
+  out.warm_ = true;
+  return out;
+}
+
+std::vector<Tensor> Jit::Outputs() const {
+  return recorded() ? recording_->Outputs() : std::vector<Tensor>();
+}
+
 void Jit::Reset() {
   recording_.reset();
   warm_ = false;
@@ -52,6 +73,8 @@ absl::StatusOr<std::vector<Tensor>> Jit::Replay(std::span<const Tensor> inputs,
 absl::StatusOr<std::vector<Tensor>> Jit::operator()(std::span<const Tensor> inputs,
                                                     std::span<const VariableValue> variables) {
   if (recorded()) return Replay(inputs, variables);
+  if (function_ == nullptr)
+    return absl::FailedPreconditionError("Jit: it has no recording any more, and no function");
   if (!warm_) {
     UOPD_ASSIGN(std::vector<Tensor> out, function_(inputs));
     UOPD_TRY(Submit(out));

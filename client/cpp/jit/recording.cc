@@ -264,17 +264,31 @@ absl::StatusOr<std::vector<uint64_t>> Recording::NumbersOfInputs(std::span<const
   return out;
 }
 
-void Recording::Add(const Call& call, std::span<const uint64_t> numbers, ir::UOpContext& ctx,
-                    ir::UOp sink, std::span<const SizeCondition> conditions) {
-  Recorded& recorded = calls_.emplace_back();
-  recorded.call = call;
-  recorded.call.free_buffers.clear();
-  std::vector<bool> written(numbers.size());
+std::vector<bool> Recording::WrittenSlots(ir::UOpContext& ctx, ir::UOp sink, size_t slots) {
+  std::vector<bool> written(slots);
   for (ir::UOp u : ir::Toposort(ctx, sink)) {
     if (!u.Is(ir::Op::STORE)) continue;
     for (ir::UOp base : ir::BasesOf(ctx, u.src(0)))
       written[static_cast<size_t>(base.slot())] = true;
   }
+  return written;
+}
+
+void Recording::AddVariables(ir::UOpContext& ctx, ir::UOp sink, Recorded& recorded) {
+  for (ir::UOp v : ir::Variables(ctx, sink)) {
+    recorded.variables.emplace_back(v.text());
+    const bool is_float = ir::IsFloat(v.dtype());
+    recorded.floats.push_back(is_float);
+    recorded.ranges.emplace_back(is_float ? 0 : v.ints()[0], is_float ? 0 : v.ints()[1]);
+  }
+}
+
+void Recording::Add(const Call& call, std::span<const uint64_t> numbers, ir::UOpContext& ctx,
+                    ir::UOp sink, std::span<const SizeCondition> conditions) {
+  Recorded& recorded = calls_.emplace_back();
+  recorded.call = call;
+  recorded.call.free_buffers.clear();
+  const std::vector<bool> written = WrittenSlots(ctx, sink, numbers.size());
   for (size_t i = 0; i < numbers.size(); ++i) {
     Slot& slot = recorded.slots.emplace_back();
     Argument& a = recorded.call.arguments[i];
@@ -292,12 +306,9 @@ void Recording::Add(const Call& call, std::span<const uint64_t> numbers, ir::UOp
     slot.resend = a.data != nullptr && slot.input < 0;
     if (!slot.resend) a.data = nullptr;
   }
-  for (ir::UOp v : ir::Variables(ctx, sink)) {
-    if (v.text().ends_with(kAnotherValue)) two_values_ = v.text();
-    recorded.variables.emplace_back(v.text());
-    const bool is_float = ir::IsFloat(v.dtype());
-    recorded.floats.push_back(is_float);
-    recorded.ranges.emplace_back(is_float ? 0 : v.ints()[0], is_float ? 0 : v.ints()[1]);
+  AddVariables(ctx, sink, recorded);
+  for (const std::string& name : recorded.variables) {
+    if (name.ends_with(kAnotherValue)) two_values_ = name;
   }
   copied_.clear();
   const auto copy = [&](ir::UOp size) { return ir::CopyTo(ctx, size, sizes_, copied_); };
@@ -388,6 +399,12 @@ absl::Status Recording::End(std::span<const Tensor> outputs) {
     }
   }
   outputs_.assign(outputs.begin(), outputs.end());
+  for (const Tensor& t : outputs_) {
+    const auto input =
+        std::ranges::find_if(inputs_, [&](const Input& i) { return i.given.lock() == t.state(); });
+    output_inputs_.push_back(input == inputs_.end() ? -1
+                                                    : static_cast<int>(input - inputs_.begin()));
+  }
   // From here on the recording holds its buffers, and watches the tensors that have them.
   NumberSet used;
   for (const Recorded& recorded : calls_) {

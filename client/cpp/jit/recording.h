@@ -40,6 +40,15 @@ class Recording {
   absl::StatusOr<std::vector<Tensor>> Replay(std::span<const Tensor> inputs,
                                              std::span<const VariableValue> variables);
   std::vector<RecordedGraph> Graphs() const;
+  // Jit::Serialize and Deserialize (save.cc, load.cc).
+  absl::StatusOr<std::string> Save(std::span<const Tensor> outside);
+  static absl::StatusOr<std::unique_ptr<Recording>> Load(const Client& client,
+                                                         std::string_view bytes,
+                                                         std::span<const Tensor> outside);
+  // Live tensors whose contents a replay reads, or updates. Those in one piece that are not symbolic.
+  std::vector<Tensor> State() const;
+  // What replays return: the recording's own tensors. An empty tensor stands for an input.
+  std::vector<Tensor> Outputs() const;
 
   // Called by GraphState before it sends the call. `numbers`: the buffers of the slots.
   void Add(const Call& call, std::span<const uint64_t> numbers, ir::UOpContext& ctx, ir::UOp sink,
@@ -109,6 +118,9 @@ class Recording {
     std::weak_ptr<TensorState> given;
   };
 
+  class Saver;
+  class Loader;
+
   explicit Recording(std::shared_ptr<GraphState> graph);
   void Leave();  // GraphState adds no call any more
   // Tensors that share memory with another one get their own. So an assignment to that one inside of the function, and
@@ -141,6 +153,14 @@ class Recording {
   // `maybe_used`: the buffers of the calls. If it is given, tensors that do not have them are not
   // looked at if another thread assigned to them.
   absl::Status CheckState(const char* when, const NumberSet* maybe_used) const;
+  // Submits the values that were assigned to state outside and are not in its memory. FAILED_PRECONDITION if replays
+  // would use other state than the function.
+  absl::Status UpdateState();
+  // The buffers whose contents a replay reads before it writes them, without those of inputs.
+  NumberSet ReadFirst() const;
+  // For each slot of a graph, whether the graph writes it. REQUIRES: slots below `slots`.
+  static std::vector<bool> WrittenSlots(ir::UOpContext& ctx, ir::UOp sink, size_t slots);
+  static void AddVariables(ir::UOpContext& ctx, ir::UOp sink, Recorded& recorded);
   // The values that variables have in a replay: those that are given, and those of the inputs' sizes.
   absl::StatusOr<std::vector<VariableValue>> ValuesOf(std::span<const Tensor> inputs,
                                                       std::span<const VariableValue> given) const;
@@ -174,7 +194,8 @@ class Recording {
   ir::UOpContext sizes_;
   absl::flat_hash_map<uint32_t, ir::UOp> copied_;  // sizes of the client's context, during one Add
   std::vector<Tensor> outputs_, held_;
-  NumberSet written_;  // buffers that replays write, without those of inputs
+  std::vector<int> output_inputs_;  // for each output the input that it is, or -1
+  NumberSet written_;               // buffers that replays write, without those of inputs
   bool writes_inputs_ = false;
   NumberSet written_inputs_;  // positions among the buffers of all inputs
   // GraphState::values_made_ when nothing was found to need the contents of what replays write, apart from inputs.

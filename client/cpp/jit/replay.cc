@@ -124,7 +124,12 @@ absl::Status Recording::ReplayOne(const Recorded& recorded, std::span<const uint
       ++graph.buffers_.at(number).version;
       graph.NoteWritten(number, true);
     }
-    if (slot.made && slot.input < 0) sent.again.emplace_back(number, a.handle);
+    // A recording that was loaded has memory that only its first replay makes.
+    const bool fresh = slot.input < 0 && !graph.buffers_.at(number).on_daemon;
+    if (fresh && (slot.made || slot.resend))
+      sent.made.emplace_back(number, a.handle);
+    else if (slot.made && slot.input < 0)
+      sent.again.emplace_back(number, a.handle);
     if (a.return_data) returned.push_back(number);
   }
   if (first && graph.dropped_ && graph.recordings_.empty()) {
@@ -272,13 +277,7 @@ void Recording::EndHistories(std::span<const uint64_t> inputs) {
   last_changes_ = histories.changes();
 }
 
-absl::StatusOr<std::vector<Tensor>> Recording::Replay(std::span<const Tensor> inputs,
-                                                      std::span<const VariableValue> variables) {
-  if (graph_->Recorder() != nullptr)
-    return Misused("a recorded function cannot be replayed while another one is recorded");
-  graph_->Poll();
-  UOPD_TRY(graph_->TakeError());
-  // Values that were assigned outside and not submitted.
+absl::Status Recording::UpdateState() {
   std::vector<std::shared_ptr<TensorState>> assigned;
   for (const Known& known : known_) {
     const auto t = known.state.lock();
@@ -286,7 +285,16 @@ absl::StatusOr<std::vector<Tensor>> Recording::Replay(std::span<const Tensor> in
   }
   UOPD_TRY(graph_->Submit(assigned));
   UOPD_TRY(spoiled_);
-  UOPD_TRY(CheckState("since it was recorded", nullptr));
+  return CheckState("since it was recorded", nullptr);
+}
+
+absl::StatusOr<std::vector<Tensor>> Recording::Replay(std::span<const Tensor> inputs,
+                                                      std::span<const VariableValue> variables) {
+  if (graph_->Recorder() != nullptr)
+    return Misused("a recorded function cannot be replayed while another one is recorded");
+  graph_->Poll();
+  UOPD_TRY(graph_->TakeError());
+  UOPD_TRY(UpdateState());
   if (inputs.size() != inputs_.size()) {
     return absl::InvalidArgumentError(Cat("Jit: the function was recorded with ", inputs_.size(),
                                           " inputs, not ", inputs.size()));
@@ -312,14 +320,19 @@ absl::StatusOr<std::vector<Tensor>> Recording::Replay(std::span<const Tensor> in
     UOPD_TRY(ReplayOne(recorded, numbers, values, positions, first));
     first = false;
   }
-  for (const Tensor& t : outputs_) {  // one without elements has no memory, and sizes of now too
+  for (const Tensor& t : outputs_) {     // one without elements has no memory, and sizes of now too
+    if (t.state() == nullptr) continue;  // it stands for an input
     TensorState& state = *t.state();
     if (state.symbolic && state.uop && !IsStored(state.uop))
       state.uop = Rebound(graph_->ctx(), state.uop, values);
   }
   EndHistories(numbers);
   UOPD_TRY(WriteThrough(own));
-  return outputs_;
+  std::vector<Tensor> out = outputs_;
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (output_inputs_[i] >= 0) out[i] = inputs[static_cast<size_t>(output_inputs_[i])];
+  }
+  return out;
 }
 
 }  // namespace uopd::client

@@ -14,7 +14,8 @@
 // numbers go on. All other tensors that the function uses are used with the contents that they have
 // then, and tensors that it assigns are assigned.
 //
-// What a replay returns: the tensors that the second call returned, with new contents. A replay
+// What a replay returns: the tensors that the second call returned, with new contents, and in place of one that was an input the
+// input of the replay. A replay
 // assigns to these, to the state that the function assigns, and to the inputs that it assigns; all
 // other tensors keep their values, whatever they were computed from or share memory with. An input
 // may be a tensor that a replay returned.
@@ -32,6 +33,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "uopd/client.h"
@@ -94,6 +96,24 @@ class Jit {
   bool recorded() const;
   // The graphs of a replay, each once, in the order in which they are sent first. Empty: nothing was recorded.
   std::vector<RecordedGraph> Graphs() const;
+  // The tensors that replays return. An empty tensor stands for an input.
+  std::vector<Tensor> Outputs() const;
+
+  // Live tensors that replays read or update beside their inputs: those in one piece whose sizes are numbers.
+  std::vector<Tensor> State() const;
+
+  // The recording as bytes, with the contents that the state it uses has now. Waits for these. FAILED_PRECONDITION if nothing is
+  // recorded, or if the function uses an input by another name too. `outside`: tensors of State() whose contents are left out, since they
+  // are saved elsewhere.
+  absl::StatusOr<std::string> Serialize(std::span<const Tensor> outside = {});
+  // A recorded function of such bytes, also of another process or another daemon. Its state are the tensors `outside`, in the order in
+  // which Serialize got theirs, and memory of its own, which begins with the saved contents. Waits until the daemon has
+  // these. The bytes may come from anybody: INVALID_ARGUMENT if they are no valid recording, or if it takes other tensors; FAILED_PRECONDITION if
+  // a version of this library with another format wrote them. An error of the daemon if it lacks a device: now if state
+  // is there, else of the first replay. Calls after Reset run `function`; without it they are errors.
+  static absl::StatusOr<Jit> Deserialize(Client& client, std::string_view bytes,
+                                         Function function = nullptr,
+                                         std::span<const Tensor> outside = {});
   // Forgets the recording: the next call runs the function, as the first one did.
   void Reset();
 

@@ -4,6 +4,8 @@
 
 #include <nanobind/stl/unique_ptr.h>
 
+#include <algorithm>
+
 #include "native/client.h"
 #include "native/tuning.h"
 
@@ -17,6 +19,7 @@ struct JitHandle {
   uint64_t epoch = Epoch();
 
   explicit JitHandle(client::Client& client) : jit(client, nullptr) {}
+  explicit JitHandle(client::Jit loaded) : jit(std::move(loaded)) {}
   ~JitHandle() {
     if (epoch != Epoch()) {
       Abandon(jit);
@@ -29,6 +32,31 @@ struct JitHandle {
     throw StatusError{absl::FailedPreconditionError("the TinyJit belongs to the parent process")};
   }
 };
+
+// The bytes of the recording, without the contents of the tensors `outside`.
+nb::bytes Serialized(JitHandle& j, All outside) {
+  j.CheckEpoch();
+  internal::CheckOwn(outside);
+  std::string bytes;
+  WaitFor([&]() -> absl::Status {
+    UOPD_ASSIGN(bytes, j.jit.Serialize(Tensors(outside)));
+    return absl::OkStatus();
+  });
+  return nb::bytes(bytes.data(), bytes.size());
+}
+
+std::unique_ptr<JitHandle> Loaded(const ClientHandle& c, const nb::bytes& bytes, All outside) {
+  internal::CheckOwn(outside);
+  auto& client = c.get();
+  std::unique_ptr<JitHandle> out;
+  WaitFor([&]() -> absl::Status {
+    UOPD_ASSIGN(client::Jit jit, client::Jit::Deserialize(client, {bytes.c_str(), bytes.size()},
+                                                          nullptr, Tensors(outside)));
+    out = std::make_unique<JitHandle>(std::move(jit));
+    return absl::OkStatus();
+  });
+  return out;
+}
 
 }  // namespace
 
@@ -64,6 +92,34 @@ void BindJit(nb::module_& m) {
                return;  // the recording is the parent's, which goes on with it
              Locked([&] { j.jit.Abandon(); });
            })
+      .def("state",
+           [](const JitHandle& j) {
+             j.CheckEpoch();
+             return internal::ToPython(Locked([&] { return j.jit.State(); }));
+           })
+      .def("has_state",
+           [](const JitHandle& j, const Handle& x) {
+             if (j.epoch != Epoch()) return false;
+             return Locked([&] {
+               const std::vector<Tensor> state = j.jit.State();
+               return std::ranges::any_of(
+                   state, [&](const Tensor& t) { return t.state() == x.tensor().state(); });
+             });
+           })
+      // None stands for an input.
+      .def("outputs",
+           [](const JitHandle& j) {
+             j.CheckEpoch();
+             std::vector<std::optional<Handle>> out;
+             for (Tensor& t : Locked([&] { return j.jit.Outputs(); })) {
+               if (t.state() == nullptr)
+                 out.emplace_back();
+               else
+                 out.emplace_back(internal::ToPython(std::move(t)));
+             }
+             return out;
+           })
+      .def("serialize", &Serialized)
       .def("replay", [](JitHandle& j, All inputs, const std::vector<std::string>& names,
                         const std::vector<int64_t>& values) {
         j.CheckEpoch();
@@ -77,6 +133,7 @@ void BindJit(nb::module_& m) {
     auto& client = c.get();
     return Locked([&] { return std::make_unique<JitHandle>(client); });
   });
+  m.def("load_jit", &Loaded);
 }
 
 }  // namespace uopd::python

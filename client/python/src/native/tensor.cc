@@ -154,6 +154,10 @@ void BindTensor(nb::module_& m) {
              x.CheckEpoch();
              Locked([&] { x.tensor().ClearGrad(); });
            })
+      // Equal for handles of one tensor, while it lives.
+      .def_prop_ro(
+          "key",
+          [](const Handle& x) { return reinterpret_cast<uintptr_t>(x.tensor().state().get()); })
       .def("same_as", [](const Handle& x, const Handle& y) {
         return x.tensor().state() == y.tensor().state();
       });

@@ -6,7 +6,7 @@ import math
 import operator
 from typing import TYPE_CHECKING, Any
 
-from . import _core, runtime
+from . import _core, recordings, runtime
 from .base import Base, tensor_class, wrap
 from .convert import to_numpy
 from .dtype import dtypes, to_dtype
@@ -90,6 +90,7 @@ class Contents(Base):
   def __dlpack_device__(self) -> tuple[int, int]: return (1, 0)
   def __reduce_ex__(self, protocol: Any) -> Any:
     import pickle  # here, since it makes `import uopd` some milliseconds longer
+    if recordings.recorded and (memory := recordings.memory_of(self._h)): return (_of_memory, (memory, self._h.requires_grad))
     # From protocol 5 on the contents may travel beside the pickle. They are the state: arguments would be kept until all is read.
     if protocol >= 5 and not _is_symbolic(self): return (_blank, (self.shape, self.dtype.name, self._h.requires_grad), pickle.PickleBuffer(self._bytes()))
     bits = self if self.dtype.numpy_name else self.bitcast(dtypes.uint8 if self.dtype.itemsize == 1 else dtypes.uint16)  # type: ignore[attr-defined]
@@ -122,6 +123,11 @@ def _shown(t: Contents) -> str:
 def _unpickled(array: Any, dtype: str, requires_grad: bool | None) -> Tensor:
   kind = to_dtype(dtype)
   t = tensor_class()(array, dtype=kind) if kind.numpy_name else tensor_class()(array).bitcast(kind)
+  return t if requires_grad is None else t.requires_grad_(requires_grad)
+
+
+def _of_memory(memory: recordings.Memory, requires_grad: bool | None) -> Tensor:
+  t = wrap(memory.handle)
   return t if requires_grad is None else t.requires_grad_(requires_grad)
 
 

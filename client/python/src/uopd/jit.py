@@ -7,9 +7,11 @@ import functools
 import weakref
 from typing import Any, Callable, Generic, TypeVar
 
-from . import _core, runtime
+from . import _core, recordings, runtime
+from .base import wrap
 from .convert import is_numpy
 from .errors import JitError as JitError, WrongJitType
+from .recordings import Captured, Returned
 from .runtime import client
 from .tensor import Tensor
 from .variable import Size
@@ -58,6 +60,20 @@ class _Arguments:
     self.tensors = []
     self.rest = [(path, weakref.ref(v) if _is_itself_alone(v) else v) for path, v in self.rest]
 
+  def kept(self) -> list[tuple[str, Any]]:
+    """`rest` with the objects themselves."""
+    out = [(path, v() if isinstance(v, weakref.ref) else v) for path, v in self.rest]
+    for (path, now), (_, then) in zip(out, self.rest):
+      if now is None and then is not None: raise JitError(f"TinyJit: argument {path} of the recording is gone, so no call can replay it")
+    return out
+
+  @classmethod
+  def of(cls, paths: list[str], rest: list[tuple[str, Any]]) -> _Arguments:
+    """Those of a recording that was loaded. They keep objects, which nobody else may have."""
+    out = cls((), {})
+    out.paths, out.rest = paths, rest
+    return out
+
   def inner(self) -> list[tuple[str, Any]]:
     """Tensors that are attributes of objects among the arguments."""
     return [(f"{path}.{name}", v) for path, o in self.rest for name, v in getattr(o, "__dict__", {}).items() if isinstance(v, Tensor)]
@@ -96,9 +112,10 @@ def _standing_for(t: Tensor, handle: _core.Handle) -> Tensor:
   return out
 
 
-def _with_inputs(value: Any, places: dict[int, int], inputs: list[Tensor]) -> Any:
-  """A value in which tensors have others in their places: those of `inputs` at the place that `places` gives by the tensor's id."""
-  if isinstance(value, Tensor): return inputs[places[id(value)]] if id(value) in places else value
+def _with_inputs(value: Any, places: dict[int, int], inputs: list[Any]) -> Any:
+  """A value in which tensors have others in their places: those of `inputs` at the place that `places` gives by the tensor's id. The same
+  with what stands for tensors."""
+  if isinstance(value, (Tensor, Returned)): return inputs[places[id(value)]] if id(value) in places else value
   if not isinstance(value, (dict, list, tuple)): return value
   old = list(value.values()) if isinstance(value, dict) else list(value)
   new = [_with_inputs(v, places, inputs) for v in old]
@@ -113,7 +130,8 @@ class TinyJit(Generic[Result]):
   """A decorator. The first call runs the function, the second one records what it sends, and later calls send that again
   without running the function. What changes from call to call is given as arguments: tensors of the same shape and dtype, and
   bound variables, also within lists, tuples and dicts. Other arguments have to stay as they were: else the call is a JitError, which is a ValueError. A
-  replay returns the tensors of the second call, with new contents. As a method, each object has a recording of its own.
+  replay returns the tensors of the second call, with new contents. As a method, each object has a recording of its own. Pickles carry the
+  recording, without the function.
 
   >>> from uopd import Tensor, TinyJit
   >>> @TinyJit
@@ -124,16 +142,20 @@ class TinyJit(Generic[Result]):
   prune: accepted for programs that give it; a replay sends what depends on the arguments and what does not.
   """
   def __new__(cls, fxn: Callable[..., Result] | None = None, captured: Any = None, prune: bool = False) -> Any:
-    return functools.partial(cls, prune=prune) if fxn is None else super().__new__(cls)  # @TinyJit(prune=True)
-  def __init__(self, fxn: Callable[..., Result], captured: Any = None, prune: bool = False) -> None:
-    if captured is not None: raise JitError("TinyJit: a recording belongs to the process that made it")
+    return functools.partial(cls, prune=prune) if fxn is None and captured is None else super().__new__(cls)  # @TinyJit(prune=True)
+  def __init__(self, fxn: Callable[..., Result] | None, captured: Any = None, prune: bool = False) -> None:
     self.fxn, self.prune = fxn, prune
-    functools.update_wrapper(self, fxn)
+    if fxn is not None: functools.update_wrapper(self, fxn)
     self._of: dict[int, tuple[Any, TinyJit[Result]]] = {}
-    self.reset()
+    self._forget()
+    if captured is not None: self._load(captured)
 
   def reset(self) -> None:
     """Forgets what was recorded: the next call runs the function."""
+    self._function()
+    self._forget()
+
+  def _forget(self) -> None:
     self.cnt = 0
     self._jit: _core.Jit | None = None
     self._then: _Arguments | None = None
@@ -142,7 +164,50 @@ class TinyJit(Generic[Result]):
     self._places: dict[int, int] = {}
     for _, jit in self._of.values(): jit.reset()
 
-  def __reduce__(self) -> Any: return type(self), (self.fxn, None, self.prune)
+  def _function(self) -> Callable[..., Result]:
+    if self.fxn is None: raise JitError("TinyJit: it was loaded from a pickle, without its function: it can only replay")
+    return self.fxn
+
+  # A recording that is pickled leaves its function behind.
+  def __reduce__(self) -> Any:
+    if self._jit is None or self._then is None: return type(self), (self.fxn, None, self.prune)
+    rest = self._then.kept()
+    data, shared = recordings.serialized(self._jit)
+    outputs = _outputs(self._result)
+    stand = [Returned(i, self._places.get(id(t))) for i, t in enumerate(outputs)]
+    result = _with_inputs(self._result, {id(t): i for i, t in enumerate(outputs)}, stand)
+    return type(self), (None, Captured(data, shared, self._then.paths, rest, [path for path, _ in self._inner], result), self.prune)
+
+  # A copy follows other objects than this one, so it records anew. Without a function it is as from a pickle.
+  def __deepcopy__(self, memo: dict[int, Any]) -> TinyJit[Result]:
+    if self.fxn is not None: return type(self)(copy.deepcopy(self.fxn, memo), None, self.prune)
+    cls, arguments = self.__reduce__()
+    copied: TinyJit[Result] = cls(*copy.deepcopy(arguments, memo))
+    return copied
+  def __copy__(self) -> TinyJit[Result]: return type(self)(self._function(), None, self.prune)
+
+  def _load(self, saved: Captured) -> None:
+    jit = saved.load()
+    handles = jit.outputs()
+    outputs: list[Tensor] = []
+    places: dict[int, int] = {}
+    def tensor(value: Any) -> None:
+      if id(value) in places: return
+      if isinstance(value, Returned):
+        places[id(value)] = len(outputs)
+        handle = handles[value.output]
+        # One that is an argument is never seen: each call has its own there.
+        outputs.append(object.__new__(Tensor) if handle is None else wrap(handle))
+        if value.argument is not None: self._places[id(outputs[-1])] = value.argument
+      elif isinstance(value, dict): tensor(list(value.values()))
+      elif isinstance(value, (list, tuple)):
+        for v in value: tensor(v)
+    tensor(saved.result)
+    self._result = _with_inputs(saved.result, places, outputs)
+    self._jit, self._then, self.cnt = jit, _Arguments.of(saved.paths, saved.rest), 2
+    inner = dict(self._then.inner())
+    self._inner = [(path, weakref.ref(inner[path])) for path in saved.inner if path in inner]
+    recordings.recorded.add(self)
 
   @property
   def captured(self) -> bool:
@@ -151,6 +216,7 @@ class TinyJit(Generic[Result]):
 
   def __get__(self, obj: Any, objtype: Any = None) -> Callable[..., Result]:
     if obj is None: return self
+    if self.fxn is None: return functools.partial(self.__call__, obj)
     known = self._of.get(id(obj))
     if known is None or known[0]() is not obj:
       forget, key = self._of.pop, id(obj)
@@ -159,7 +225,7 @@ class TinyJit(Generic[Result]):
 
   def __call__(self, *args: Any, **kwargs: Any) -> Result:
     if not runtime.jit:  # Context(JIT=0)
-      called = self.fxn(*args, **kwargs)
+      called = self._function()(*args, **kwargs)
       for t in _outputs(called): t.realize()
       return called
     now = _Arguments(args, kwargs)
@@ -169,7 +235,7 @@ class TinyJit(Generic[Result]):
       self._jit.replay([t._h for t in now.tensors], list(now.variables), list(now.variables.values()))
       return _with_inputs(self._result, self._places, now.tensors) if self._places else self._result
     if self.cnt == 0:
-      result = self.fxn(*args, **kwargs)
+      result = self._function()(*args, **kwargs)
       for t in _outputs(result): t.realize()
       self.cnt = 1
       return result
@@ -181,7 +247,7 @@ class TinyJit(Generic[Result]):
     own = {id(t): i for i, t in enumerate(now.tensors)}
     arguments = [_standing_for(t, h) for t, h in zip(now.tensors, jit.begin([t._h for t in now.tensors]))]
     try:
-      result = self.fxn(*_with_inputs(args, own, arguments), **_with_inputs(kwargs, own, arguments))
+      result = self._function()(*_with_inputs(args, own, arguments), **_with_inputs(kwargs, own, arguments))
       jit.end([t._h for t in _outputs(result)])
     except BaseException:
       jit.abandon()
@@ -193,4 +259,5 @@ class TinyJit(Generic[Result]):
     given = _with_inputs(result, self._places, now.tensors) if self._places else result
     now.forget()
     self._jit, self._then, self._result, self.cnt = jit, now, result, 2
+    recordings.recorded.add(self)
     return given
