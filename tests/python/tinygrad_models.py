@@ -189,8 +189,12 @@ def cifar(l):
     parameters = [p for p in l.nn.state.get_parameters(m) if p.is_param]
     opt = l.nn.optim.SGD(parameters, lr=.01, momentum=.85, nesterov=True, weight_decay=.01)
     out = {}
-    for step in range(4):
-      x, y = l.Tensor(numbers(f"images {step}", (8, 3, 32, 32))), l.Tensor(np.eye(10, dtype=np.float32)[tokens(f"labels {step}", (8,), 10)])
+    # Where the two largest elements of a pooling window are within rounding of each other, f32 may choose another one than f64 does. The gradient then goes to another
+    # place, and the next steps differ by 1e-3 and more, in PyTorch and tinygrad too: an ulp in the first weights is enough. With eight images a step there is such a window in nearly every
+    # run. So there are two images, drawn so that in no window of these steps the elements are closer than seven times the rms error of PyTorch's f32.
+    for step, draw in enumerate((0, 4, 59, 31)):
+      x = l.Tensor(numbers(f"images {step}, draw {draw}", (2, 3, 32, 32)))
+      y = l.Tensor(np.eye(10, dtype=np.float32)[tokens(f"labels {step}", (2,), 10)])
       opt.zero_grad()
       loss = m(x).cross_entropy(y, reduction="mean", label_smoothing=.2)
       gradients = l.gradients(m, loss)
