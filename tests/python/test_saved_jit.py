@@ -361,3 +361,16 @@ def test_a_device_that_the_daemon_lacks(two_devices):
   with ADaemon("--device-list=CPU:0") as one:
     done = subprocess.run([sys.executable, "-c", code, one.address], input=data, capture_output=True)
   assert b"CPU:1" in done.stdout and b"of a recording" in done.stdout and done.returncode == 0, (done.stdout, done.stderr[-2000:])
+
+
+def test_shared_state_is_no_argument_of_a_loaded_recording_that_assigns_to_it():
+  state = Tensor([1.0, 2.0]).realize()
+
+  def move(x):
+    state.assign(state + 1)
+    return (x * 10).realize()
+  f = TinyJit(move)
+  for _ in range(2): f(Tensor([1.0, 1.0]))
+  g, own = pickle.loads(pickle.dumps((f, state)))
+  with pytest.raises(JitError, match="assigns to by another name"): g(own)
+  assert g(own.clone()).tolist() == [30, 40] and own.tolist() == [4, 5]

@@ -321,6 +321,8 @@ class Recording::Loader {
         if (!slot.made) out_->reads_.push_back(slot.number);
       }
     }
+    // Until here these are the tensors that are given.
+    for (Known& known : out_->known_) known.assigned = out_->written_.Contains(known.numbers[0]);
     size_t position = 0;
     for (Input& input : out_->inputs_) {
       for (size_t piece = 0; piece < input.pieces; ++piece)
