@@ -42,6 +42,15 @@ class Node:
     self.placed = None  # what was written to a part: a library moves it there by views
     self.base = (sources[0][0].base or sources[0][0]) if name is not None and name[0] == "view" else None
 
+  def alike(self):
+    """The numbers of equal graphs: its own, and those of what it copies."""
+    out, todo = set(), [self]
+    while todo:
+      n = todo.pop()
+      out.add(n.same)
+      todo += n.copies
+    return out
+
   def copy_of(self, other):
     """Whether one of the two is a copy of the other one, and so on."""
     for a, b in ((self, other), (other, self)):
@@ -319,9 +328,9 @@ class Model:
 
   def ambiguous(self, known):
     """Whether a library may take the value for another one, of a live tensor or of the graph whose gradients are known."""
-    own = known.get(self.node, 0.0)
-    return (self.node.constant or any(t.node.same == self.node.same for t in Model.live if t is not self)
-            or any(n.same == self.node.same and np.any(g) and not (n.copy_of(self.node) and np.array_equal(g, own + 0 * g)) for n, g in known.items()
+    own, alike = known.get(self.node, 0.0), self.node.alike()
+    return (self.node.constant or any(t.node.same in alike for t in Model.live if t is not self)
+            or any(n.same in alike and np.any(g) and not (n.copy_of(self.node) and np.array_equal(g, own + 0 * g)) for n, g in known.items()
                    if n is not self.node)
             or self.node.base is not None and any(self.node.base in (n.base, n.placed) and n is not self.node and np.any(g) for n, g in known.items()))
 

@@ -191,6 +191,12 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
     ir::UOp history{};
     std::vector<uint64_t> reads{};
     bool ended = false;  // it would read its own old contents, or those of others that are written
+
+    // Gradients take it for a copy of what is stored for another tensor of the same value.
+    void CopyOf(const Pending& other) {
+      history = other.target;
+      reads = NumbersOf(other.target);
+    }
   };
 
   struct Plan {  // what one request computes
@@ -274,6 +280,8 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   absl::Status FreeInPlace(Plan& plan);
   // Adds the lazy tensors to the plan without which more would be written in place, if that is worth it.
   void AddReaders(Plan& plan);
+  // The first one of the same value, if that is another one.
+  static const Pending* Twin(std::span<const Pending> pending, const Pending& p);
   // Decides which histories the plan's tensors get, and keeps what histories read.
   void PlanHistories(Plan& plan);
   // The buffers below a value. With `gradients`, only those that gradients flow to.

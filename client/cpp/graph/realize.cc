@@ -162,6 +162,12 @@ bool GraphState::ContainsConstant(const TensorState& tensor) const {
   return false;
 }
 
+const GraphState::Pending* GraphState::Twin(std::span<const Pending> pending, const Pending& p) {
+  const auto twin =
+      std::ranges::find(pending, p.state->uop, [](const Pending& q) { return q.state->uop; });
+  return &*twin == &p ? nullptr : &*twin;
+}
+
 void GraphState::PlanHistories(Plan& plan) {
   NumberSet live, overwritten;
   for (uint64_t number = 0; number < buffers_.end(); ++number) {
@@ -196,6 +202,10 @@ void GraphState::PlanHistories(Plan& plan) {
       }
     }
     if (std::ranges::any_of(old, written)) {
+      if (const Pending* const twin = Twin(plan.pending, p)) {
+        p.CopyOf(*twin);
+        continue;
+      }
       // A value that is computed from its own old contents alone, such as a counter, depends on nothing else. If another tensor has a copy
       // of these, or if it contains the value of another tensor of the request, somebody may ask for the gradient by that tensor.
       p.ended = std::ranges::any_of(ReadsOf(value, true), [&](uint64_t n) {
@@ -208,13 +218,9 @@ void GraphState::PlanHistories(Plan& plan) {
     const UOp history = ReplaceValues(*ctx_, value, stored);
     const std::vector<uint64_t>& reads = ReadsOf(history);
     if (reads.empty()) {
-      // All of a constant, which is stored too, is a copy of what is stored for that.
-      const auto whole = std::ranges::find_if(plan.pending, [&](const Pending& q) {
-        return &q == &p || (q.state->uop == value && IsWhole(*q.state, *p.state));
-      });
-      if (&*whole != &p) {
-        p.history = whole->target;
-        p.reads = NumbersOf(whole->target);
+      if (const Pending* const twin = Twin(plan.pending, p);
+          twin != nullptr && IsWhole(*twin->state, *p.state)) {
+        p.CopyOf(*twin);
         continue;
       }
       // The history is wrapped, so that two tensors of equal values are not taken for each other.

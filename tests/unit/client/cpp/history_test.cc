@@ -282,6 +282,17 @@ TEST_F(HistoryTest, AViewOfAllOfAConstantThatIsRead) {
   }
 }
 
+TEST_F(HistoryTest, AViewOfAllOfWhatIsWrittenInPlace) {
+  Tensor x = In({2}, {1, 2});
+  ASSERT_TRUE(x.Realize().ok());
+  x.Assign(x * 2.0);
+  const Tensor all = x.Reshape({2});
+  Out(x);
+  const auto gradient = Gradient((x * 5.0 + all).Sum(), std::vector{all});
+  ASSERT_TRUE(gradient.ok()) << gradient.status();
+  EXPECT_THAT(Out((*gradient)[0]), ElementsAre(6, 6));
+}
+
 TEST_F(HistoryTest, ATensorThatWasReplicatedOrShardedAndRead) {
   const Tensor x = Leaf({1, 2, 3, 4}), y = x.Shard({"CPU:0", "CPU:1"}, 0) * 2.0;
   EXPECT_THAT(Out(y), ElementsAre(2, 4, 6, 8));
