@@ -54,7 +54,7 @@ TensorState::TensorState(std::shared_ptr<GraphState> g) : graph(std::move(g)) {
 TensorState::~TensorState() {
   if (graph == nullptr) return;
   graph->dropped_ = true;
-  EndView(*this);
+  if (view.of != nullptr || view.first != nullptr) EndView(*this);
   (older != nullptr ? older->newer : graph->oldest_) = newer;
   (newer != nullptr ? newer->older : graph->newest_) = older;
 }

@@ -203,8 +203,9 @@ class Recording {
   std::vector<std::weak_ptr<TensorState>>
       results_;                  // floats that the calls compute anew: no state, and no inputs
   std::vector<uint64_t> reads_;  // the buffers that the calls read, without those of inputs
-  // EndHistories: what these and the inputs of the replay before may have been computed from, these inputs, and Histories::changes then.
-  Histories::Buffers all_reads_;
+  // EndHistories: these and the inputs of the replay before, all that they may have been computed from, these inputs, and
+  // Histories::changes then.
+  Histories::Buffers own_reads_, all_reads_;
   std::vector<uint64_t> last_inputs_;
   uint64_t last_changes_ = UINT64_MAX;
   std::string two_values_;  // a variable that is bound to several values in one call

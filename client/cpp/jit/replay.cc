@@ -261,11 +261,19 @@ absl::Status Recording::WriteThrough(std::span<const Tensor> inputs) {
 void Recording::EndHistories(std::span<const uint64_t> inputs) {
   if (results_.empty()) return;
   Histories& histories = graph_->histories_;
-  if (last_changes_ != histories.changes() || !std::ranges::equal(last_inputs_, inputs)) {
-    std::vector<uint64_t> all = reads_;
-    all.insert(all.end(), inputs.begin(), inputs.end());
-    all_reads_ = histories.AllBelow(all, graph_->buffers_);
+  if (own_reads_ == nullptr || !std::ranges::equal(last_inputs_, inputs)) {
+    std::vector<uint64_t> own = reads_;
+    own.insert(own.end(), inputs.begin(), inputs.end());
+    std::ranges::sort(own);
+    own_reads_ = std::make_shared<const std::vector<uint64_t>>(std::move(own));
     last_inputs_.assign(inputs.begin(), inputs.end());
+    last_changes_ = UINT64_MAX;
+  }
+  if (last_changes_ != histories.changes()) {
+    const auto has = [&](uint64_t number) { return histories.Has(number); };
+    all_reads_ = std::ranges::any_of(*own_reads_, has)
+                     ? histories.AllBelow(*own_reads_, graph_->buffers_)
+                     : own_reads_;
   }
   Histories::Moment now = histories.Now(graph_->executor_->NewHandle());
   for (const auto& result : results_) {

@@ -18,13 +18,13 @@ Tensor WindowsOf(const Tensor& t, size_t axis, int64_t kernel, int64_t stride, i
   auto head = [&](const Tensor& x, size_t i, int64_t size) {
     Dims end = x.dims();
     end[i] = size;
-    return x.Shrink(Dims(end.size(), 0), end, site);
+    return end == x.dims() ? x : x.Shrink(Dims(end.size(), 0), end, site);
   };
   auto reshape = [&](const Tensor& x, std::initializer_list<int64_t> parts, ptrdiff_t old) {
     Dims to = x.dims();
     to.erase(to.begin() + at, to.begin() + at + old);
     to.insert(to.begin() + at, parts);
-    return x.Reshape(to, site);
+    return to == x.dims() ? x : x.Reshape(to, site);
   };
   if (out == 0) {
     Dims empty = t.dims();
@@ -44,7 +44,8 @@ Tensor WindowsOf(const Tensor& t, size_t axis, int64_t kernel, int64_t stride, i
   const int64_t pitch = turns * n + dilation, repeats = (kernel * pitch + n - 1) / n;
   Dims tiled = t.dims();
   tiled.insert(tiled.begin() + at, repeats);
-  Tensor x = reshape(t, {1, n}, 1).Expand(tiled, site);
+  Tensor x = reshape(t, {1, n}, 1);
+  if (repeats > 1) x = x.Expand(tiled, site);
   x = head(reshape(x, {repeats * n}, 2), axis, kernel * pitch);
   x = head(reshape(x, {kernel, pitch}, 1), axis + 1, out * stride);
   // reshape() counts from `axis`, so the rows are taken along.

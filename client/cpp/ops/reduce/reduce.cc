@@ -82,23 +82,22 @@ Tensor Number(const Tensor& t, const Dims& axes, int64_t correction, Dtype dtype
 Tensor Tensor::Sum(Dims axes, bool keep, Site site) const {
   if (!status().ok()) return *this;
   const Dtype in = SumDtype(dtype());
-  const Tensor out = Reduced(Cast(in, site), Op::ADD, axes, keep, "Sum", site);
-  return ir::IsFloat(dtype()) ? out.Cast(dtype(), site) : out;
+  const Tensor out = Reduced(As(*this, in, site), Op::ADD, axes, keep, "Sum", site);
+  return ir::IsFloat(dtype()) ? As(out, dtype(), site) : out;
 }
 
 Tensor SumOfProducts(const Tensor& a, const Tensor& b, const Dims& axes, Site site) {
   const Dtype dtype = ir::Promote(a.dtype(), b.dtype()), wide = SumDtype(dtype);
   if (!ir::IsFloat(dtype) || wide == dtype) return (Operand(a, site) * b).Sum(axes, false, site);
-  return (Operand(a.Cast(wide, site), site) * b.Cast(wide, site))
-      .Sum(axes, false, site)
-      .Cast(dtype, site);
+  return As((Operand(As(a, wide, site), site) * As(b, wide, site)).Sum(axes, false, site), dtype,
+            site);
 }
 
 Tensor Tensor::Prod(Dims axes, bool keep, Site site) const {
   if (!status().ok()) return *this;
   const Dtype in = SumDtype(dtype());
-  const Tensor out = Reduced(Cast(in, site), Op::MUL, axes, keep, "Prod", site);
-  return ir::IsFloat(dtype()) ? out.Cast(dtype(), site) : out;
+  const Tensor out = Reduced(As(*this, in, site), Op::MUL, axes, keep, "Prod", site);
+  return ir::IsFloat(dtype()) ? As(out, dtype(), site) : out;
 }
 
 Tensor Tensor::Max(Dims axes, bool keep, Site site) const {
@@ -119,8 +118,8 @@ Tensor Tensor::Mean(Dims axes, bool keep, Site site) const {
   // Narrow floats stay wide until the division, or their sum could overflow.
   const Dtype out = ir::IsFloat(dtype()) ? dtype() : Dtype::F32;
   const Dtype wide = SumDtype(out);
-  const Tensor sum = Reduced(Cast(wide, site), Op::ADD, axes, keep, "Mean", site);
-  return (sum / Number(*this, *normal, 0, wide, site)).Cast(out, site);
+  const Tensor sum = Reduced(As(*this, wide, site), Op::ADD, axes, keep, "Mean", site);
+  return As(sum / Number(*this, *normal, 0, wide, site), out, site);
 }
 
 std::pair<Tensor, Tensor> Tensor::VarMean(Dims axes, bool keep, int64_t correction,
@@ -130,10 +129,10 @@ std::pair<Tensor, Tensor> Tensor::VarMean(Dims axes, bool keep, int64_t correcti
   const Dims normal = *Normal(axes, rank());
   // Narrow floats stay wide until the division, as in Mean.
   const Dtype wide = SumDtype(kept.dtype());
-  const Tensor off = Operand(Cast(kept.dtype(), site), site) - kept;
-  const Tensor squares = off.Cast(wide, site).Square(site);
+  const Tensor off = Operand(As(*this, kept.dtype(), site), site) - kept;
+  const Tensor squares = As(off, wide, site).Square(site);
   const Tensor sum = Reduced(squares, Op::ADD, axes, keep, "Var", site);
-  const Tensor var = (sum / Number(*this, normal, correction, wide, site)).Cast(kept.dtype(), site);
+  const Tensor var = As(sum / Number(*this, normal, correction, wide, site), kept.dtype(), site);
   Tensor mean = kept;
   if (!keep) {
     for (auto it = normal.rbegin(); it != normal.rend(); ++it) mean = mean.Squeeze(*it, site);
