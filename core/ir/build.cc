@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/base/status.h"
 #include "core/base/text.h"
 #include "core/ir/analysis/polynomial.h"
 
@@ -118,6 +119,26 @@ UOp Shrink(UOpContext& ctx, UOp x, UOp starts, UOp shape) {
 }
 UOp Flip(UOpContext& ctx, UOp x, std::span<const int64_t> axes) {
   return ctx.Make(Op::FLIP, x.dtype(), {x}, ctx.Data(axes));
+}
+
+UOp MovedBack(UOpContext& ctx, UOp x, UOp move, UOp shape) {
+  switch (move.op()) {
+    case Op::PERMUTE: {
+      Dims inverse(move.ints().size());
+      for (size_t i = 0; i < inverse.size(); ++i)
+        inverse[static_cast<size_t>(move.ints()[i])] = static_cast<int64_t>(i);
+      return Permute(ctx, x, inverse);
+    }
+    case Op::FLIP:
+      return Flip(ctx, x, move.ints());
+    case Op::RESHAPE:
+      return Reshape(ctx, x, shape);
+    case Op::PAD:
+      return Shrink(ctx, x, move.src(1), shape);
+    default:
+      UOPD_CHECK(move.Is(Op::SHRINK));
+      return Pad(ctx, x, move.src(1), shape);
+  }
 }
 
 UOp ReduceAxes(UOpContext& ctx, Op op, UOp x, std::span<const int64_t> axes) {

@@ -19,23 +19,7 @@ constexpr ir::OpSet kViews = {Op::RESHAPE, Op::PERMUTE, Op::FLIP, Op::SHRINK, Op
 
 // The inverse: x, which has the shape of the part, at its place in the shape of the whole, and zeros elsewhere.
 UOp Placed(ir::UOpContext& ctx, UOp x, std::span<const UOp> steps, std::span<const UOp> shapes) {
-  for (size_t i = 0; i < steps.size(); ++i) {
-    const UOp u = steps[i];
-    if (u.Is(Op::PERMUTE)) {
-      ir::Dims inverse(u.ints().size());
-      for (size_t k = 0; k < inverse.size(); ++k)
-        inverse[static_cast<size_t>(u.ints()[k])] = static_cast<int64_t>(k);
-      x = ir::Permute(ctx, x, inverse);
-    } else if (u.Is(Op::FLIP)) {
-      x = ir::Flip(ctx, x, u.ints());
-    } else if (u.Is(Op::RESHAPE)) {
-      x = ir::Reshape(ctx, x, shapes[i]);
-    } else if (u.Is(Op::PAD)) {  // its padding belongs to nothing
-      x = ir::Shrink(ctx, x, u.src(1), shapes[i]);
-    } else {
-      x = ir::Pad(ctx, x, u.src(1), shapes[i]);
-    }
-  }
+  for (size_t i = 0; i < steps.size(); ++i) x = ir::MovedBack(ctx, x, steps[i], shapes[i]);
   return x;
 }
 

@@ -98,22 +98,7 @@ class Forwarder {
   // shape. Elements outside of the view are zero.
   UOp Back(const std::vector<UOp>& way, UOp x) {
     moves_ += way.size();
-    for (UOp u : way) {
-      const UOp shape = ir::ShapeArg(ctx_, *ctx_.ShapeOf(u.src(0)));
-      if (u.Is(Op::PERMUTE)) {
-        ir::Dims inverse(u.ints().size());
-        for (size_t i = 0; i < inverse.size(); ++i)
-          inverse[static_cast<size_t>(u.ints()[i])] = static_cast<int64_t>(i);
-        x = ir::Permute(ctx_, x, inverse);
-      } else if (u.Is(Op::FLIP)) {
-        x = ir::Flip(ctx_, x, u.ints());
-      } else if (u.Is(Op::RESHAPE)) {
-        x = ir::Reshape(ctx_, x, shape);
-      } else {
-        UOPD_CHECK(u.Is(Op::SHRINK));
-        x = ir::Pad(ctx_, x, u.src(1), shape);
-      }
-    }
+    for (UOp u : way) x = ir::MovedBack(ctx_, x, u, ir::ShapeArg(ctx_, *ctx_.ShapeOf(u.src(0))));
     return x;
   }
 
