@@ -289,6 +289,11 @@ void Recording::Add(const Call& call, std::span<const uint64_t> numbers, ir::UOp
   recorded.call = call;
   recorded.call.free_buffers.clear();
   const std::vector<bool> written = WrittenSlots(ctx, sink, numbers.size());
+  std::vector<uint64_t> below(numbers.begin(), numbers.end());
+  if (calls_.size() > 1 && before_ != nullptr)
+    below.insert(below.end(), before_->begin(), before_->end());
+  if (calls_.size() == 1 || before_ != nullptr)
+    before_ = graph_->histories_.AllBelow(below, graph_->buffers_);
   for (size_t i = 0; i < numbers.size(); ++i) {
     Slot& slot = recorded.slots.emplace_back();
     Argument& a = recorded.call.arguments[i];
@@ -446,7 +451,10 @@ absl::Status Recording::End(std::span<const Tensor> outputs) {
   }
   std::vector<uint64_t> of_inputs(input_of_.size());
   for (const auto& [number, at] : input_of_) of_inputs[static_cast<size_t>(at)] = number;
-  EndHistories(of_inputs);
+  FindReads(of_inputs);
+  all_reads_ = before_;  // what a call wrote has no history any more
+  EndHistories();
+  last_changes_ = UINT64_MAX;
   for (const auto& [view, input] : views_) {
     const auto t = view.lock();
     if (t != nullptr && inputs_[input].assigned) UOPD_TRY(graph_->Assign(*t, t->uop));

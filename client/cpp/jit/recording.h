@@ -145,8 +145,10 @@ class Recording {
   absl::StatusOr<std::vector<uint64_t>> TakeInputs(std::vector<Tensor>& inputs);
   // What an input that the replay assigned is a view of gets its new values.
   absl::Status WriteThrough(std::span<const Tensor> inputs);
-  // Gradients by what the results were computed from are errors.
-  void EndHistories(std::span<const uint64_t> inputs);
+  // Finds what the results of a replay with these inputs will be computed from, before it writes any of that.
+  void FindReads(std::span<const uint64_t> inputs);
+  // Gradients of the results by that are errors.
+  void EndHistories();
   // Gives memory of its own to whatever needs the contents that a replay with these inputs writes over, other than what it
   // updates. `numbers`: the buffers of the inputs.
   absl::Status KeepValues(std::span<const Tensor> inputs, std::span<const uint64_t> numbers);
@@ -203,7 +205,9 @@ class Recording {
   std::vector<std::weak_ptr<TensorState>>
       results_;                  // floats that the calls compute anew: no state, and no inputs
   std::vector<uint64_t> reads_;  // the buffers that the calls read, without those of inputs
-  // EndHistories: these and the inputs of the replay before, all that they may have been computed from, these inputs, and
+  // What the recorded calls read and write, and what that was computed from before each of them.
+  Histories::Buffers before_;
+  // FindReads: these and the inputs of the replay before, all that they may have been computed from, these inputs, and
   // Histories::changes then.
   Histories::Buffers own_reads_, all_reads_;
   std::vector<uint64_t> last_inputs_;

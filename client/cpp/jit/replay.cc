@@ -258,9 +258,9 @@ absl::Status Recording::WriteThrough(std::span<const Tensor> inputs) {
   return absl::OkStatus();
 }
 
-void Recording::EndHistories(std::span<const uint64_t> inputs) {
+void Recording::FindReads(std::span<const uint64_t> inputs) {
   if (results_.empty()) return;
-  Histories& histories = graph_->histories_;
+  const Histories& histories = graph_->histories_;
   if (own_reads_ == nullptr || !std::ranges::equal(last_inputs_, inputs)) {
     std::vector<uint64_t> own = reads_;
     own.insert(own.end(), inputs.begin(), inputs.end());
@@ -269,12 +269,16 @@ void Recording::EndHistories(std::span<const uint64_t> inputs) {
     last_inputs_.assign(inputs.begin(), inputs.end());
     last_changes_ = UINT64_MAX;
   }
-  if (last_changes_ != histories.changes()) {
-    const auto has = [&](uint64_t number) { return histories.Has(number); };
-    all_reads_ = std::ranges::any_of(*own_reads_, has)
-                     ? histories.AllBelow(*own_reads_, graph_->buffers_)
-                     : own_reads_;
-  }
+  if (last_changes_ == histories.changes()) return;
+  const auto has = [&](uint64_t number) { return histories.Has(number); };
+  all_reads_ = std::ranges::any_of(*own_reads_, has)
+                   ? histories.AllBelow(*own_reads_, graph_->buffers_)
+                   : own_reads_;
+}
+
+void Recording::EndHistories() {
+  if (results_.empty()) return;
+  Histories& histories = graph_->histories_;
   Histories::Moment now = histories.Now(graph_->executor_->NewHandle());
   for (const auto& result : results_) {
     const auto t = result.lock();
@@ -322,6 +326,7 @@ absl::StatusOr<std::vector<Tensor>> Recording::Replay(std::span<const Tensor> in
   for (size_t i = 0; i < own.size(); ++i) {
     if (inputs_[i].assigned) own[i].state()->since = ++graph_->now_;
   }
+  FindReads(numbers);
   Positions positions;
   bool first = true;
   for (const Recorded& recorded : calls_) {
@@ -334,7 +339,7 @@ absl::StatusOr<std::vector<Tensor>> Recording::Replay(std::span<const Tensor> in
     if (state.symbolic && state.uop && !IsStored(state.uop))
       state.uop = Rebound(graph_->ctx(), state.uop, values);
   }
-  EndHistories(numbers);
+  EndHistories();
   UOPD_TRY(WriteThrough(own));
   std::vector<Tensor> out = outputs_;
   for (size_t i = 0; i < out.size(); ++i) {

@@ -223,6 +223,24 @@ TEST_F(HistoryTest, MemoryIsBoundedAndWhatWasCutIsAnError) {
   EXPECT_THAT(Out((*apart)[0]), ElementsAre(0));
 }
 
+TEST_F(HistoryTest, WhatStateWasComputedFromBeforeARecordingWritesIt) {
+  const Tensor x = In({2}, {1, 2});
+  Tensor state = x * 2.0;
+  ASSERT_TRUE(state.Realize().ok());
+  Jit jit(client_, [state](std::span<const Tensor> in) mutable {
+    const Tensor y = in[0] * state;
+    state.Assign(state + 1.0);
+    return std::vector{y};
+  });
+  for (int i = 0; i < 2; ++i) {
+    const auto out = jit({In({2}, {1, 1})});
+    ASSERT_TRUE(out.ok()) << out.status();
+    const auto gradient = Gradient((*out)[0].Sum(), std::vector{x});
+    if (i == 0) continue;  // the first call runs the function
+    EXPECT_THAT(StatusText(gradient.status()), HasSubstr("below the loss is gone"));
+  }
+}
+
 TEST_F(HistoryTest, AReplayEndsHistoriesOfWhatItWrites) {
   const Tensor w = Leaf({2});
   Tensor state = Leaf({0});
