@@ -341,7 +341,8 @@ def _cat(ts, dim):
     part = (slice(None),) * (dim % max(out.ndim, 1)) + (slice(begin, begin + t.shape[dim]),)
     sources.append((t.node, lambda g, part=part: g[part]))
     begin += t.shape[dim]
-  return Model(None, node=Node(out, sources, ("cat", dim)))
+  some = [t.node for t in ts if t.a.size]
+  return Model(None, node=Node(out, sources, ("cat", dim), some if len(some) == 1 else ()))
 
 
 class ModelJit:

@@ -98,8 +98,8 @@ class Recording {
   struct Known {
     std::weak_ptr<TensorState> state;
     std::vector<uint64_t> numbers;
-    bool assigned =
-        false;  // it is older than the recording, and the function gives it another value
+    // It is older than the recording, and the function gives it another value.
+    bool assigned = false;
   };
   struct Input {
     Dtype dtype;
@@ -184,7 +184,7 @@ class Recording {
   // NoteUsed: the tensors, and the buffers that they are computed from.
   std::vector<std::weak_ptr<TensorState>> used_;
   NumberSet fixed_;
-  std::vector<std::weak_ptr<TensorState>> touched_;
+  std::vector<std::weak_ptr<TensorState>> touched_;  // Touches
   std::vector<std::weak_ptr<TensorState>> watched_;
   std::vector<std::pair<std::weak_ptr<TensorState>, size_t>>
       views_;  // inputs that are views: tensor and input
