@@ -518,6 +518,13 @@ def test_arguments_that_are_state_or_results_of_the_recording():
   with pytest.raises(uopd.errors.JitError, match="assigns to by another name"): f(s)
   assert f(s.clone())[0].tolist() == [40, 50] and s.tolist() == [5, 6]
 
+  def double(a):  # it does not use its argument after the assignment
+    s.assign(s + a)
+    return ((s * 10).realize(),)
+  f = TinyJit(double)
+  for i in range(2): f(Tensor([1.0, 1.0]))
+  for i in range(3): assert f(s)[0].tolist() == [70 * 2 ** (i + 1), 80 * 2 ** (i + 1)] and s.tolist() == [7 * 2 ** (i + 1), 8 * 2 ** (i + 1)]
+
   def add(a):
     a += 1
     return ((a * 2).realize(),)

@@ -180,7 +180,7 @@ std::shared_ptr<TensorState> GraphState::NewUpload(ir::Dtype dtype, ir::Dims dim
 void GraphState::FreeDropped() {
   if (!dropped_ || !recordings_.empty()) return;
   Plan plan;
-  plan.kept = ReadByOthers({}, plan.pinned);
+  FindReaders(plan);
   executor_->Free(RemoveUnneeded(plan));
   dropped_ = false;
 }

@@ -202,6 +202,7 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   struct Plan {  // what one request computes
     std::vector<Pending> pending;
     NumberSet kept;     // buffers whose contents other live tensors read
+    NumberSet lazy;     // those of them that are read by tensors without memory
     NumberSet pinned;   // buffers that must stay
     NumberSet written;  // buffers of the targets
     NumberSet made;     // those of them whose tensors had no memory before
@@ -260,9 +261,9 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   // Whether gradients of the tensor flow to another live tensor.
   bool ContainsConstant(const TensorState& tensor) const;
   absl::flat_hash_set<uint32_t> StoredBy(std::span<const Pending> pending);  // ids of these values
-  // The buffers whose contents live tensors other than the pending ones need, also after these are stored. So the
-  // buffers must be neither freed nor written. Adds those that must stay whoever needs them to `pinned`.
-  NumberSet ReadByOthers(std::span<const Pending> pending, NumberSet& pinned);
+  // Finds the buffers whose contents live tensors other than the pending ones need, also after these are stored: they must
+  // be neither freed nor written (Plan::kept). Those that must stay whoever needs them are Plan::pinned.
+  void FindReaders(Plan& plan);
   // The live tensors that need the contents of one of the buffers: all but the pending and the pinned ones.
   std::vector<TensorState*> Readers(const NumberSet& numbers, std::span<const Pending> pending);
   // Prepares a tensor for a request that gives it memory of its own. False: no request can do that.

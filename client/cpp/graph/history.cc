@@ -135,14 +135,13 @@ void Histories::Stored(ir::UOpContext& ctx, UOp value, UOp stored, uint64_t sinc
   }
 }
 
-bool Histories::MayBeAsked(std::span<const uint64_t> reads, const NumberSet& live,
-                           const BufferTable& buffers) const {
+bool Histories::MayBeAsked(std::span<const uint64_t> reads, const NumberSet& known) const {
   std::vector<uint64_t> todo(reads.begin(), reads.end());
   absl::flat_hash_set<uint64_t> seen(reads.begin(), reads.end());
   while (!todo.empty()) {
     const uint64_t number = todo.back();
     todo.pop_back();
-    if (live.Contains(number) && ir::IsFloat(buffers.at(number).dtype)) return true;
+    if (known.Contains(number)) return true;
     const auto it = entries_.find(number);
     if (it == entries_.end()) continue;
     for (uint64_t below : it->second.reads) {
@@ -160,7 +159,7 @@ void Histories::Keep(const NumberSet& live, const NumberSet& asked, std::span<co
     for (const auto& [number, entry] : entries_) {
       if (!live.Contains(number)) continue;
       const bool constant = entry.reads.empty();  // it keeps no memory
-      if (!constant && !MayBeAsked(entry.reads, asked, buffers)) {
+      if (!constant && !MayBeAsked(entry.reads, asked)) {
         unasked.push_back(number);
         continue;
       }

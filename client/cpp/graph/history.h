@@ -8,8 +8,8 @@
 // is read again instead of being computed (Expansion::back).
 //
 // A history ends
-//   when nothing can ask for it: no buffer that it reads, by itself or through other histories, is one that a
-//     live tensor reads. A value that was computed from constants alone keeps its history: that reads no buffer;
+//   when nothing can ask for it: no buffer that it reads, by itself or through other histories, is the memory of a live float, or
+//     read by a live tensor without memory. A value that was computed from constants alone keeps its history: that reads no buffer;
 //   when a buffer that it reads is written: the contents that it was computed from are gone. So a history never
 //     keeps an assignment from happening in place;
 //   when histories alone keep more than `most_bytes` of memory, or there are more than kMost: the oldest ones end.
@@ -72,11 +72,11 @@ class Histories {
   // `value` is stored now. Histories that contain it, of tensors that were made after `since`, read it from there.
   void Stored(ir::UOpContext& ctx, ir::UOp value, ir::UOp stored, uint64_t since = 0);
 
-  // Whether somebody could ask for the gradient of what is computed from the buffers `reads` by one of the floats `live`.
-  bool MayBeAsked(std::span<const uint64_t> reads, const NumberSet& live,
-                  const BufferTable& buffers) const;
+  // Whether somebody could ask for a gradient of what is computed from the buffers `reads`. `known`: buffers that hold a float or that a
+  // tensor without memory, by which that may be, is computed from.
+  bool MayBeAsked(std::span<const uint64_t> reads, const NumberSet& known) const;
   // Ends the histories of buffers in `live` that nobody can ask for, and the oldest ones if histories keep too much memory.
-  // Adds to `kept` the buffers that the others read. `asked`: by which they may be asked for, beside `live`. `reads`: those of
+  // Adds to `kept` the buffers that the others read. `asked`: by which they may be asked for (MayBeAsked). `reads`: those of
   // histories that are going to be added.
   void Keep(const NumberSet& live, const NumberSet& asked, std::span<const uint64_t> reads,
             const BufferTable& buffers, NumberSet& kept);

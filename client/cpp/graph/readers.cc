@@ -42,35 +42,38 @@ absl::flat_hash_set<uint32_t> GraphState::StoredBy(std::span<const Pending> pend
   return out;
 }
 
-NumberSet GraphState::ReadByOthers(std::span<const Pending> pending, NumberSet& pinned) {
+void GraphState::FindReaders(Plan& plan) {
+  plan.kept = plan.lazy = plan.pinned = {};
   absl::flat_hash_set<const TensorState*> computed;
-  for (const Pending& p : pending) computed.insert(p.state.get());
-  const absl::flat_hash_set<uint32_t> stored = StoredBy(pending);
-  NumberSet out;
+  for (const Pending& p : plan.pending) computed.insert(p.state.get());
+  const absl::flat_hash_set<uint32_t> stored = StoredBy(plan.pending);
+  const auto read_lazily = [&](uint64_t number) {
+    plan.kept.Insert(number);
+    plan.lazy.Insert(number);
+  };
   std::vector<UOp> lazy;
   for (const TensorState* t = oldest_; t != nullptr; t = t->newer) {
     if (!t->uop || computed.contains(t)) continue;
     if (t->pinned) {
-      for (uint64_t number : NumbersOf(t->uop)) pinned.Insert(number);
+      for (uint64_t number : NumbersOf(t->uop)) plan.pinned.Insert(number);
       continue;
     }
     if (t->replaces) {
-      for (uint64_t number : NumbersOf(t->replaces)) out.Insert(number);
+      for (uint64_t number : NumbersOf(t->replaces)) plan.kept.Insert(number);
     }
     if (t->uop.Is(Op::BUFFER)) {
-      out.Insert(static_cast<uint64_t>(t->uop.slot()));
+      plan.kept.Insert(static_cast<uint64_t>(t->uop.slot()));
     } else if (stored.contains(t->uop.id())) {
-      for (uint64_t number : ReadsOf(t->uop)) out.Insert(number);
+      for (uint64_t number : ReadsOf(t->uop)) read_lazily(number);
     } else {
       lazy.push_back(t->uop);
     }
   }
-  if (lazy.empty()) return out;
+  if (lazy.empty()) return;
   const auto enter = [&](UOp u) { return !stored.contains(u.id()); };
   for (UOp u : ir::Toposort(*ctx_, lazy, enter)) {
-    if (u.Is(Op::BUFFER)) out.Insert(static_cast<uint64_t>(u.slot()));
+    if (u.Is(Op::BUFFER)) read_lazily(static_cast<uint64_t>(u.slot()));
   }
-  return out;
 }
 
 std::vector<TensorState*> GraphState::Readers(const NumberSet& numbers,
@@ -174,8 +177,7 @@ absl::Status GraphState::FreeInPlace(Plan& plan) {
       }
     }
     UOPD_TRY(SubmitApart(before));
-    plan.pinned = {};
-    plan.kept = ReadByOthers(plan.pending, plan.pinned);
+    FindReaders(plan);
     if (plan.pending.size() == pending) return absl::OkStatus();
   }
 }
@@ -222,8 +224,7 @@ void GraphState::AddReaders(Plan& plan) {
   }
   if (more >= shared) return;
   plan.pending.insert(plan.pending.end(), readers.begin(), readers.end());
-  plan.pinned = {};
-  plan.kept = ReadByOthers(plan.pending, plan.pinned);
+  FindReaders(plan);
 }
 
 }  // namespace uopd::client

@@ -111,7 +111,7 @@ absl::StatusOr<GraphState::Plan> GraphState::MakePlan(
 
   // An assigned tensor is written in place if nobody else reads the old contents; otherwise it gets
   // a new buffer.
-  plan.kept = ReadByOthers(plan.pending, plan.pinned);
+  FindReaders(plan);
   UOPD_TRY(FreeInPlace(plan));
   AddReaders(plan);
   StateFirst(plan.pending);
@@ -169,9 +169,12 @@ const GraphState::Pending* GraphState::Twin(std::span<const Pending> pending, co
 }
 
 void GraphState::PlanHistories(Plan& plan) {
-  NumberSet live, overwritten;
+  // `known`: by which gradients may be asked for, since a float has the memory, or a tensor without memory is computed from it.
+  NumberSet live, known, overwritten;
   for (uint64_t number = 0; number < buffers_.end(); ++number) {
-    if (buffers_.Has(number) && plan.Keeps(number)) live.Insert(number);
+    if (!buffers_.Has(number) || !plan.Keeps(number)) continue;
+    live.Insert(number);
+    if (plan.lazy.Contains(number) || ir::IsFloat(buffers_.at(number).dtype)) known.Insert(number);
   }
   ir::Substitution stored;
   for (const Pending& p : plan.pending) {
@@ -181,13 +184,15 @@ void GraphState::PlanHistories(Plan& plan) {
   }
   const auto written = [&](uint64_t n) { return overwritten.Contains(n); };
   std::vector<uint64_t> all;
-  NumberSet asked = live;
+  NumberSet asked = known;
   for (Pending& p : plan.pending) {
     const UOp value = p.state->uop;
     // A leaf by declaration has no history: it is what gradients are asked for.
     if (!ir::IsFloat(value.dtype()) || p.state->requires_grad.value_or(false)) continue;
     if (!histories_.empty()) {  // those that contain this graph will read its buffers
-      for (uint64_t number : ReadsOf(value)) asked.Insert(number);
+      for (uint64_t number : ReadsOf(value)) {
+        if (ir::IsFloat(buffers_.at(number).dtype)) asked.Insert(number);
+      }
     }
     // What it shares with others of the request it reads from where that is stored.
     auto own = stored.extract(value.id());
@@ -227,7 +232,7 @@ void GraphState::PlanHistories(Plan& plan) {
       if (ContainsConstant(*p.state)) p.history = Distinct(history, Op::CONTIGUOUS_BACKWARD);
       continue;
     }
-    if (!histories_.MayBeAsked(reads, live, buffers_)) continue;
+    if (!histories_.MayBeAsked(reads, known)) continue;
     p.history = history;
     p.reads = reads;
     all.insert(all.end(), reads.begin(), reads.end());

@@ -187,6 +187,7 @@ class Recording::Loader {
     to.axis = from.axis();
     to.sizes.assign(from.sizes().begin(), from.sizes().end());
     to.form = from.form();
+    to.used_late = from.used_late();
     to.pieces = to.devices.size();
     return absl::OkStatus();
   }

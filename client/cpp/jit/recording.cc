@@ -95,8 +95,11 @@ void GraphState::NoteUse(const Tensor& tensor) const {
 }
 
 void Recording::NoteUse(const Tensor& tensor) {
-  if (tensor.recording() == id_) return;
   const auto& state = tensor.state();
+  if (tensor.recording() == id_) {
+    for (Input& input : inputs_) input.used_late |= assigns_state_ && input.given.lock() == state;
+    return;
+  }
   for (Input& input : inputs_) {
     const auto given = input.given.lock();
     for (const TensorState* t = given.get(); t != nullptr; t = t->view.of) {
@@ -129,7 +132,9 @@ void Recording::NoteWritten(uint64_t number) {
 
 void Recording::NoteAssigned(const TensorState& t) {
   const bool used = std::ranges::any_of(used_, [&](const auto& u) { return u.lock().get() == &t; });
-  const bool outside = t.writer != id_ && graph_->Recorder() == this && !IsStored(t.uop);
+  const bool mine = graph_->Recorder() == this;
+  assigns_state_ |= mine && Knows(t);
+  const bool outside = t.writer != id_ && mine && !IsStored(t.uop);
   if (!used && !outside) return;
   spoiled_.Update(Misused(Cat("a tensor (", Shown(t),
                               ") that was made outside of the function and not realised is "

@@ -115,6 +115,8 @@ class Recording {
     // The function uses the tensor that it was recorded with by another name too, such as a variable outside of it.
     bool named = false;
     bool whole_named = false;  // the same for what that tensor is a view of
+    // The function uses the input after it assigned to a tensor that is older than the recording.
+    bool used_late = false;
     std::weak_ptr<TensorState> given;
   };
 
@@ -185,6 +187,7 @@ class Recording {
   std::vector<std::weak_ptr<TensorState>> used_;
   NumberSet fixed_;
   std::vector<std::weak_ptr<TensorState>> touched_;  // Touches
+  bool assigns_state_ = false;                       // so far
   std::vector<std::weak_ptr<TensorState>> watched_;
   std::vector<std::pair<std::weak_ptr<TensorState>, size_t>>
       views_;  // inputs that are views: tensor and input

@@ -134,7 +134,7 @@ absl::Status Recording::ReplayOne(const Recorded& recorded, std::span<const uint
   }
   if (first && graph.dropped_ && graph.recordings_.empty()) {
     GraphState::Plan plan;
-    plan.kept = graph.ReadByOthers({}, plan.pinned);
+    graph.FindReaders(plan);
     call.free_buffers = graph.RemoveUnneeded(plan);
     graph.dropped_ = false;
   }
@@ -201,10 +201,11 @@ absl::Status Recording::CheckInputs(std::span<const Tensor> inputs) const {
 }
 
 absl::Status Recording::CheckApart(size_t input, const TensorState& given) const {
-  if (Knows(given) && known_[known_at_.at(&given)].assigned) {
+  if (inputs_[input].used_late && Knows(given) && known_[known_at_.at(&given)].assigned) {
     return Misused(Cat("input ", input,
-                       " is a tensor that the function assigns to by another name. A replay would "
-                       "take its old contents: give it a copy"));
+                       " is a tensor that the function assigns to by another name, and the "
+                       "function uses the input after that. A replay would use its old contents: "
+                       "give it a copy"));
   }
   if (!inputs_[input].assigned) return absl::OkStatus();
   for (const TensorState* t = &given; t != nullptr; t = t->view.of) {

@@ -61,6 +61,7 @@ class Recording::Saver {
     to.set_axis(from.axis);
     to.mutable_sizes()->Add(from.sizes.begin(), from.sizes.end());
     to.set_form(from.form);
+    to.set_used_late(from.used_late);
     return absl::OkStatus();
   }
 

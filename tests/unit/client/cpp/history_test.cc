@@ -273,6 +273,16 @@ TEST_F(HistoryTest, AWriteEndsWhatTheOldContentsWereComputedFrom) {
               HasSubstr("below the loss is gone"));
 }
 
+TEST_F(HistoryTest, ALazyFloatThatIsComputedFromIntegers) {
+  const Tensor whole = In({2}, {1, 2}).Cast(Dtype::I32);
+  ASSERT_TRUE(whole.Realize().ok());
+  const Tensor x = whole.Cast(Dtype::F32), y = x * 3.0;
+  Out(y);
+  const auto gradient = Gradient((y * y).Sum(), std::vector{x});
+  ASSERT_TRUE(gradient.ok()) << gradient.status();
+  EXPECT_THAT(Out((*gradient)[0]), ElementsAre(18, 36));
+}
+
 TEST_F(HistoryTest, AConstantThatIsAssignedAndRead) {
   Tensor x = In({2}, {1, 2});
   ASSERT_TRUE(x.Realize().ok());
