@@ -190,9 +190,7 @@ void GraphState::PlanHistories(Plan& plan) {
     // A leaf by declaration has no history: it is what gradients are asked for.
     if (!ir::IsFloat(value.dtype()) || p.state->requires_grad.value_or(false)) continue;
     if (!histories_.empty()) {  // those that contain this graph will read its buffers
-      for (uint64_t number : ReadsOf(value)) {
-        if (ir::IsFloat(buffers_.at(number).dtype)) asked.Insert(number);
-      }
+      for (uint64_t number : ReadsOf(value)) asked.Insert(number);
     }
     // What it shares with others of the request it reads from where that is stored.
     auto own = stored.extract(value.id());

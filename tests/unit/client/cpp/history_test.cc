@@ -278,9 +278,12 @@ TEST_F(HistoryTest, ALazyFloatThatIsComputedFromIntegers) {
   ASSERT_TRUE(whole.Realize().ok());
   const Tensor x = whole.Cast(Dtype::F32), y = x * 3.0;
   Out(y);
-  const auto gradient = Gradient((y * y).Sum(), std::vector{x});
-  ASSERT_TRUE(gradient.ok()) << gradient.status();
-  EXPECT_THAT(Out((*gradient)[0]), ElementsAre(18, 36));
+  for (const bool read : {false, true}) {
+    if (read) Out(x);
+    const auto gradient = Gradient((y * y).Sum(), std::vector{x});
+    ASSERT_TRUE(gradient.ok()) << gradient.status();
+    EXPECT_THAT(Out((*gradient)[0]), ElementsAre(18, 36)) << read;
+  }
 }
 
 TEST_F(HistoryTest, AConstantThatIsAssignedAndRead) {
