@@ -374,3 +374,16 @@ def test_shared_state_is_no_argument_of_a_loaded_recording_that_assigns_to_it():
   g, own = pickle.loads(pickle.dumps((f, state)))
   with pytest.raises(JitError, match="assigns to by another name"): g(own)
   assert g(own.clone()).tolist() == [30, 40] and own.tolist() == [4, 5]
+
+
+def test_two_recordings_that_share_state_are_in_one_pickle():
+  base = Tensor.zeros(3).contiguous().realize()
+  add, read = TinyJit(lambda x: base.assign(base + x).realize()), TinyJit(lambda x: (base * x).realize())
+  for _ in range(3):
+    add(Tensor([1.0, 2.0, 3.0]))
+    read(Tensor([1.0, 1.0, 1.0]))
+  for all_of_it in ((add, read, base), (read, add, base), (base, add, read)):
+    loaded = pickle.loads(pickle.dumps({"add": add, "read": read, "order": all_of_it, "base": base}))
+    loaded["add"](Tensor([10.0, 10.0, 10.0]))
+    assert loaded["base"].tolist() == [13, 16, 19] and loaded["read"](Tensor([2.0, 2.0, 2.0])).tolist() == [26, 32, 38]
+    assert base.tolist() == [3, 6, 9]

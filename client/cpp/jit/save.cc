@@ -192,12 +192,16 @@ NumberSet Recording::ReadFirst() const {
 
 std::vector<Tensor> Recording::State() const {
   const NumberSet read = ReadFirst();
+  NumberSet found;  // of several tensors in one memory the oldest one is state
   std::vector<Tensor> out;
   for (const Known& known : known_) {
     const auto t = known.state.lock();
     if (t == nullptr || !t->error.ok() || t->symbolic || known.numbers.size() != 1 ||
         t->uop.Is(ir::Op::MULTI) || !read.Contains(known.numbers[0]))
       continue;
+    // Other recordings hold their memory by tensors of their own.
+    if (t->pinned || found.Contains(known.numbers[0])) continue;
+    found.Insert(known.numbers[0]);
     out.emplace_back(t);
   }
   return out;
