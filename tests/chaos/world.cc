@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "tests/chaos/world.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -12,6 +14,14 @@
 
 namespace uopd::chaos {
 namespace {
+
+// Text that no other file has, not even one that gets the inode of this file later. Empty: there is no such file.
+std::string IdentityOf(const std::string& path) {
+  struct statx found = {};
+  if (statx(AT_FDCWD, path.c_str(), 0, STATX_INO | STATX_BTIME, &found) != 0) return "";
+  return Cat(found.stx_ino, " of ", found.stx_dev_major, ":", found.stx_dev_minor, " born ",
+             found.stx_btime.tv_sec, ".", found.stx_btime.tv_nsec);
+}
 
 void Sleep(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
@@ -123,6 +133,22 @@ absl::Status World::GrantWishes() {
     return Restart();
   }
   return absl::OkStatus();
+}
+
+void World::SetDamaged(const std::filesystem::path& file) {
+  constexpr std::string_view kJournal = "-journal";
+  std::string database = file.string();
+  if (database.ends_with(kJournal)) database.resize(database.size() - kJournal.size());
+  const std::string identity = IdentityOf(database);
+  damaged_ = true;
+  MutexLock lock(mu_);
+  damaged_files_.insert(identity);
+}
+
+bool World::IsDamaged(const std::string& database) const {
+  const std::string identity = IdentityOf(database);
+  MutexLock lock(mu_);
+  return damaged_files_.contains(identity);
 }
 
 std::mt19937_64 World::Random(const std::string& actor, int copy) const {

@@ -9,10 +9,12 @@
 // because a daemon dies with the thread that started it.
 #pragma once
 #include <atomic>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -66,9 +68,12 @@ class World {
   void WishRestart(std::function<void(const std::string&)> meanwhile) UOPD_EXCLUDES(mu_);
   absl::Status GrantWishes() UOPD_EXCLUDES(mu_);
 
-  // A file of the cache was damaged. From now on its contents may be lost.
-  void SetDamaged() { damaged_ = true; }
+  // A file of the data folder is about to be damaged from outside. From now on the contents of the cache may be lost.
+  void SetDamaged(const std::filesystem::path& file) UOPD_EXCLUDES(mu_);
   bool damaged_cache() const { return damaged_.load(); }
+  // Whether the database at this path was damaged from outside, it or its journal, and not replaced since. A daemon need not
+  // know of damage in pages that it did not read again.
+  bool IsDamaged(const std::string& database) const UOPD_EXCLUDES(mu_);
 
   // Random numbers for one thread of one actor. The same seed gives the same numbers.
   std::mt19937_64 Random(const std::string& actor, int copy) const;
@@ -89,10 +94,11 @@ class World {
   std::unique_ptr<test::Daemon> daemon_;
   std::atomic<int64_t> generation_ = -1;
   std::atomic<bool> over_ = false;
-  std::atomic<bool> damaged_ = false;
+  std::atomic<bool> damaged_ = false;  // some file was
   mutable Mutex mu_;
   Place place_ UOPD_GUARDED_BY(mu_);
-  std::vector<double> killed_at_ UOPD_GUARDED_BY(mu_);  // by generation / 2
+  std::vector<double> killed_at_ UOPD_GUARDED_BY(mu_);        // by generation / 2
+  std::set<std::string> damaged_files_ UOPD_GUARDED_BY(mu_);  // IdentityOf
   std::optional<std::function<void(const std::string&)>> wish_ UOPD_GUARDED_BY(mu_);
 };
 

@@ -10,7 +10,7 @@ namespace uopd::chaos::daemon_killer {
 namespace {
 
 // Cuts a file of the folder, or overwrites a part of it.
-void Damage(const std::string& folder, std::mt19937_64& random) {
+void Damage(World& world, const std::string& folder, std::mt19937_64& random) {
   std::vector<std::filesystem::path> files;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
@@ -18,6 +18,7 @@ void Damage(const std::string& folder, std::mt19937_64& random) {
   }
   if (files.empty()) return;
   const auto& file = files[random() % files.size()];
+  world.SetDamaged(file);
   const auto size = std::filesystem::file_size(file, error);
   if (random() % 2 == 0) {
     std::filesystem::resize_file(file, random() % size, error);
@@ -38,8 +39,7 @@ void KillAndDamage(World& world, int) {
   while (world.Pause(4 + static_cast<double>(random() % 8000) / 1e3)) {
     world.WishRestart([&world, seed = random()](const std::string& folder) {
       std::mt19937_64 own(seed);
-      Damage(folder, own);
-      world.SetDamaged();
+      Damage(world, folder, own);
       world.report().Count("files_damaged");
     });
   }

@@ -17,7 +17,7 @@ void Act(World& world, int) {
     }
     if (files.empty()) continue;
     const auto& file = files[random() % files.size()];
-    world.SetDamaged();
+    world.SetDamaged(file);
     if (random() % 3 == 0) {
       std::filesystem::remove(file, error);
     } else {
