@@ -40,16 +40,20 @@ class Node:
     self.same = copies[0].same if copies else Node.known.setdefault(key, self.number)
     # Of a view: the node whose elements it has. A library may make it of other views of that.
     self.placed = None  # what was written to a part: a library moves it there by views
+    self.put = None  # the value of a view of which some elements were written: a library may take the whole from it
     self.base = (sources[0][0].base or sources[0][0]) if name is not None and name[0] == "view" else None
+
+  def and_copied(self):
+    """It, what it is a copy of, and so on."""
+    out, todo = [], [self]
+    while todo:
+      out.append(todo.pop())
+      todo += out[-1].copies
+    return out
 
   def alike(self):
     """The numbers of equal graphs: its own, and those of what it copies."""
-    out, todo = set(), [self]
-    while todo:
-      n = todo.pop()
-      out.add(n.same)
-      todo += n.copies
-    return out
+    return {n.same for n in self.and_copied()}
 
   def copy_of(self, other):
     """Whether one of the two is a copy of the other one, and so on."""
@@ -241,8 +245,11 @@ class Model:
     if not isinstance(x, Model): x = Model(np.full(self.shape, x), dtype=self.kind)
     if x.kind != self.kind: raise TypeError("another dtype")
     if x.shape != self.shape: x = x.expand(*self.shape)
-    changes, node, at = [(self, Node(x.a, [(x.node, lambda g: g)], "assigned", (x.node,)))], x.node, None
-    link = self.of, self.above, self.where
+    return self._store(x, Node(x.a, [(x.node, lambda g: g)], "assigned", (x.node,)), x.node, None)
+  def _store(self, x, new, moved, at):
+    """Makes `new` the tensor's node, and gives what it is a view of the elements of x at the positions `at` of the tensor (None: all). A library moves
+    the value of `moved` there."""
+    changes, link = [(self, new)], (self.of, self.above, self.where)
     while link[0] is not None:
       of, (up, above, where), here = link
       at = here if at is None else here.reshape(-1)[at]  # elements of that tensor
@@ -253,14 +260,16 @@ class Model:
         if inside.all():  # the value in another order
             order = np.argsort(np.asarray(at).reshape(-1)).reshape(whole.shape)
             nothing = order.shape == x.shape and np.array_equal(order.reshape(-1), np.arange(x.a.size))
-            copies = ((whole.node,) if np.array_equal(value, whole.a) else ()) + ((x.node,) if nothing else ())
+            copies = ((whole.node,) if np.array_equal(value, whole.a) else ()) + ((moved,) if nothing else ())
             changes.append((whole, Node(value, [(x.node, x._scatter(order))], ("view", order.shape, order.tobytes()), copies)))
+            if moved is not x.node: changes[-1][1].put = moved
             link = up, above, where
             continue
         changes.append((whole, Node(value, [(whole.node, lambda g, m=inside: np.where(m, 0, g)),
                                             (x.node, lambda g, at=at: g.reshape(-1)[at].reshape(x.shape))],
                                      ("written", at.tobytes()), (whole.node,) if np.array_equal(value, whole.a) else ())))
-        changes[-1][1].placed = x.node.base or x.node
+        changes[-1][1].placed = moved.base or moved
+        if moved is not x.node: changes[-1][1].put = moved
       link = up, above, where
     for t, n in changes: t.node, t.was_assigned = n, True
     return self
@@ -291,8 +300,8 @@ class Model:
     x = self._fitting(v, at.shape)
     value, inside = self.a.copy(), np.zeros(self.shape, bool)
     value.reshape(-1)[at], inside.reshape(-1)[at] = x.a, True
-    self.assign(Model(None, node=Node(value, [(self.node, lambda g: np.where(inside, 0, g)), (x.node, lambda g: g.reshape(-1)[at].reshape(x.shape))],
-                                      ("put", at.tobytes()))))
+    put = Node(value, [(self.node, lambda g: np.where(inside, 0, g)), (x.node, lambda g: g.reshape(-1)[at].reshape(x.shape))], ("put", at.tobytes()))
+    self._store(x, Node(put.value, [(put, lambda g: g)], "assigned", (put,)), put, at)
   def _fitting(self, v, shape):
     if not isinstance(v, Model): v = Model(np.full((), v), dtype=self.kind)
     if v.kind != self.kind: raise TypeError("another dtype")
@@ -332,6 +341,7 @@ class Model:
     return (self.node.constant or any(t.node.same in alike for t in Model.live if t is not self)
             or any(n.same in alike and np.any(g) and not (n.copy_of(self.node) and np.array_equal(g, own + 0 * g)) for n, g in known.items()
                    if n is not self.node)
+            or any(n.put in self.node.and_copied() and np.any(g) for n, g in known.items() if n.put is not None)
             or self.node.base is not None and any(self.node.base in (n.base, n.placed) and n is not self.node and np.any(g) for n, g in known.items()))
 
 
@@ -364,6 +374,8 @@ class ModelJit:
         origin = equal[0]
       if id(t) in nodes and t.node is not nodes[id(t)] and origin.number <= before:  # assigned a value that is older than the call
         t.node = Node(t.a, [(origin, lambda g: g)], "assigned", (origin,), uncertain=True)
+      elif id(t) not in nodes and origin.number <= before:  # a result that is an older value, or a copy of it
+        t.node = Node(t.a, [(origin, lambda g: g)], "result", (origin,), uncertain=True)
       elif origin.number <= before: t.node = origin
       else: t.node, t.was_assigned = Node(t.a), True
     if self.calls == 2:

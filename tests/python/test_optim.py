@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Optimisers against NumPy in float64 over several steps, learning rates, groups, and steps under TinyJit."""
+import copy
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -73,6 +75,46 @@ CASES = [
 
 
 def gradient(p): return 3 * p * p + 2
+
+
+@pytest.mark.parametrize("again", [lambda o: pickle.loads(pickle.dumps(o)), lambda o: pickle.loads(pickle.dumps(o, protocol=4)), copy.deepcopy])
+@pytest.mark.parametrize("name, make, rule", [*CASES, ("group", lambda p: optim.OptimizerGroup(optim.Adam(p[:1]), optim.SGD(p[1:], 0.1, 0.9)), None)],
+                         ids=[*(c[0] for c in CASES), "group"])
+def test_pickles_and_copies_go_on(name, make, rule, again):
+  def step(tensors, optimizer):
+    optimizer.lr = 0.05
+    with Tensor.train():
+      sum((t * t * t + t * 2).sum() for t in tensors).backward()
+      optimizer.step()
+    return [t.numpy() for t in tensors]
+  tensors = [Tensor(s) for s in STARTS]
+  optimizer = make(tensors)
+  schedule = lr_scheduler.StepLR(optimizer, 0.1, 2)
+  step(tensors, optimizer)
+  others, other, its_schedule = again((tensors, optimizer, schedule))
+  assert its_schedule.optimizer is other and its_schedule.get_last_lr() == schedule.get_last_lr()
+  assert [p is q for p, q in zip(other.params, others)] == [True] * len(others)
+  for _ in range(3):
+    for own, its in zip(step(tensors, optimizer), step(others, other)): assert own.tobytes() == its.tobytes()
+  assert optimizer.lr.item() == other.lr.item()
+
+
+def test_a_recorded_step_is_pickled_with_its_optimiser():
+  w = Tensor([1.0, 2.0])
+  optimizer = optim.Adam([w], 0.1)
+  @TinyJit
+  def step(x):
+    with Tensor.train():
+      loss = (w * x).square().sum()
+      loss.backward()
+      optimizer.step()
+    return loss.realize()
+  x = Tensor([3.0, 1.0])
+  for _ in range(3): step(x)
+  its_w, its_optimizer, its_step = pickle.loads(pickle.dumps((w, optimizer, step)))
+  for _ in range(3):
+    assert step(x).item() == its_step(x).item()
+    assert w.tolist() == its_w.tolist() and optimizer.m[0].tolist() == its_optimizer.m[0].tolist()
 
 
 # The powers of beta are float32 numbers for float32 parameters: 1 - 0.999**t has few right digits.

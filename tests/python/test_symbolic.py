@@ -168,6 +168,28 @@ def test_a_cache_of_keys_and_values_is_decoded_in_one_graph():
   assert graphs(rest) == (0, 0)
 
 
+def test_assignments_at_positions_beside_variables():
+  v, w = Variable("v", 1, 4), Variable("w", 0, 3)
+  for n, at in ((2, 1), (4, 0), (1, 3)):
+    a, b = v.bind(n), w.bind(at)
+    x, want = Tensor.arange(16).reshape(4, 4).contiguous().realize(), np.arange(16).reshape(4, 4)
+    view = x.T
+    x[Tensor([0, -2]), :a] = 50
+    want[[0, -2], :n] = 50
+    x[b, ::2] = Tensor([60, 61])
+    want[at, ::2] = [60, 61]
+    x[:, :a][Tensor([3, 9, 3])] = Tensor([[70], [71], [72]])  # the last of two counts, and nothing is written beyond the axis
+    want[3, :n] = 72
+    rows = Tensor.arange(a)
+    x[:a, b][rows] = rows + 80
+    want[:n, at] = np.arange(n) + 80
+    np.testing.assert_array_equal(x.numpy(), want)
+    np.testing.assert_array_equal(view.numpy(), np.arange(16).reshape(4, 4).T)
+    with pytest.raises(ValueError): x[Tensor([0, 1]), :a] = Tensor([1, 2, 3, 4, 5])
+    with pytest.raises(IndexError): x[Tensor([0.5]), :a] = 1
+    np.testing.assert_array_equal(x.numpy(), want)
+
+
 def test_scatter_with_symbolic_sizes():
   rng = np.random.default_rng(3)
   x, y = rng.standard_normal((10, 4)).astype(np.float32), rng.standard_normal((10, 4)).astype(np.float32)

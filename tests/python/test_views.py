@@ -63,6 +63,33 @@ def test_assignments_to_views():
   assert m[0].tolist() == [0, 1, -1, 3]
 
 
+AT = {"a slice": slice(0, 1), "a mask": [True, False, False], "a tensor of bools": np.array([True, False, False]), "a position": [0], "positions": np.array([0, 0])}
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("at", AT.values(), ids=AT)
+def test_only_written_elements_of_a_view_reach_the_tensor(at, stored):
+  """The view is older than what was assigned to the tensor: its other elements are not those of the tensor."""
+  base = Tensor([1.0, 2.0, 3.0, 4.0])
+  x = base.realize() if stored else base * 1
+  view, twin = x[0:3].reshape(1, 3), x.flip(0)
+  part = view[0]
+  x.assign(Tensor.full((4,), 7.0))
+  part[Tensor(at) if isinstance(at, np.ndarray) else at] = 5
+  assert part.tolist() == [5, 2, 3] and view.tolist() == [[5, 2, 3]]
+  assert x.tolist() == [5, 7, 7, 7] and twin.tolist() == [4, 3, 2, 1]
+
+
+def test_gradients_of_what_was_not_written_are_the_tensors():
+  w, v = Tensor([1.0, 2.0, 3.0]).realize(), Tensor([10.0]).realize()
+  x = w * 1
+  part = x[0:2]
+  x.assign(w * 3)
+  part[Tensor([1])] = v
+  (x * x).sum().backward()
+  assert x.tolist() == [3, 10, 9] and w.grad.tolist() == [18, 0, 54] and v.grad.tolist() == [20]
+
+
 NOTHING_TO_DO = {
   "x[0:2]": lambda x: x[0:2], "x[:]": lambda x: x[:], "reshape": lambda x: x.reshape(3), "float()": lambda x: x.float(), "Tensor(x)": lambda x: Tensor(x),
   "dropout": lambda x: x.dropout(.5), "cat": lambda x: Tensor.cat(x), "pad": lambda x: x.pad((0, 0)), "roll": lambda x: x.roll(0, 0), "detach": lambda x: x.detach(),

@@ -101,7 +101,7 @@ std::shared_ptr<TensorState> GraphState::NewAlias(const std::shared_ptr<TensorSt
   return out;
 }
 
-absl::Status GraphState::Assign(TensorState& t, UOp value) {
+absl::Status GraphState::Assign(TensorState& t, UOp value, UOp written) {
   UOPD_TRY(CheckSamePlace(t.uop, value));
   // A view may be older than the assignments to what it is a view of: then its own value is news there.
   const bool own = t.uop == value;
@@ -126,16 +126,21 @@ absl::Status GraphState::Assign(TensorState& t, UOp value) {
       same(whole);
       continue;
     }
-    changes.emplace_back(&whole, Written(*ctx_, whole.uop, steps, value));
+    UOp given = value;
+    if (written) {
+      const UOp part = PartOf(*ctx_, whole.uop, steps);
+      if (part != t.uop) given = ir::Where(*ctx_, written, value, part);
+    }
+    changes.emplace_back(&whole, Written(*ctx_, whole.uop, steps, given));
   }
-  for (const auto& [state, written] : changes) UOPD_TRY(Verified(written));
+  for (const auto& [state, now] : changes) UOPD_TRY(Verified(now));
   ++now_;
   ++values_made_;
-  for (const auto& [state, written] : changes) {
+  for (const auto& [state, now] : changes) {
     for (Recording* r : all_recordings_) r->NoteAssigned(*state);
     NoteWriter(*state);
     if (IsStored(state->uop) && !state->replaces) state->replaces = state->uop;
-    state->uop = written;
+    state->uop = now;
     state->since = now_;
     state->answer = {};
     state->places.clear();

@@ -138,6 +138,24 @@ Optimizer::Optimizer(Client& client, std::vector<Tensor> parameters, double lr)
   if (!(lr >= 0)) error_ = absl::InvalidArgumentError(Cat("the learning rate is ", lr));
 }
 
+absl::Status Optimizer::UseState(std::vector<Tensor> state) {
+  if (state.size() != state_.size()) {
+    return absl::InvalidArgumentError(
+        Cat(state.size(), " tensors of state for an optimiser that has ", state_.size()));
+  }
+  for (size_t i = 0; i < state.size(); ++i) {
+    UOPD_TRY(state[i].status());
+    if (state[i].dims() != state_[i].dims() || state[i].dtype() != state_[i].dtype()) {
+      return absl::InvalidArgumentError(
+          Cat("state ", i, " is a tensor of ", ir::Name(state[i].dtype()), " ", ShapeText(state[i]),
+              " instead of ", ir::Name(state_[i].dtype()), " ", ShapeText(state_[i])));
+    }
+  }
+  state_ = std::move(state);
+  lr_ = state_.back();
+  return absl::OkStatus();
+}
+
 absl::Status Optimizer::SetLr(double value) {
   if (!(value >= 0)) return absl::InvalidArgumentError(Cat("the learning rate is ", value));
   lr_.Assign(OneNumber(*client_, dtype_, value));

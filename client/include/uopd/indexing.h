@@ -48,6 +48,13 @@ Tensor IndexPut(const Tensor& x, std::span<const IndexItem> items, Operand value
 // x[items] = value, as Tensor::Assign.
 // An error leaves x as it was.
 absl::Status AssignIndex(Tensor& x, std::span<const IndexItem> items, Operand value);
+// x.IndexSelect(axis, positions) = value, also where sizes are made of variables. The value broadcasts and takes the dtype of x; of
+// several values for one element the last one counts. An error leaves x as it was.
+absl::Status AssignSelected(Tensor& x, int64_t axis, const Tensor& positions, Operand value);
+// As x.Assign(value) for a value that is x but where `written` is true (bools of the shape of x): what x is a view of changes only
+// there, also where x does not have its newest elements. An error leaves x as it was.
+absl::Status AssignChanged(Tensor& x, const Tensor& value, const Tensor& written,
+                           Site site = Site::current());
 
 // x with out[index[i][j][k]][j][k] = src[i][j][k] for axis 0; likewise for other axes. The index is at most as
 // long as src along each axis, and as x along all other axes. Of several values the last one counts. Takes time

@@ -36,6 +36,10 @@ class Optimizer {
   // the learning rate as the last tensor (a group: that of each member). If parameters and state are
   // realised before the first step, the first step has the same graph as all others.
   const std::vector<Tensor>& state() const { return state_; }
+  // From now on these are the state, in the order of state(): another optimiser's, which was made for equal parameters, goes on
+  // here. INVALID_ARGUMENT if there are more or fewer, or one has another shape or dtype; the state is the old one then.
+  // REQUIRES: it is no group, nor a member of one that exists.
+  absl::Status UseState(std::vector<Tensor> state);
 
   // The learning rate, of shape (1): f64 if a parameter is f64, otherwise f32. A group has no rate
   // of its own; lr() is that of its first member. Assign a value to it and submit it before the next

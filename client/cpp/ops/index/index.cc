@@ -305,7 +305,12 @@ absl::Status AssignIndex(Tensor& x, std::span<const IndexItem> items, Operand va
   const Site site = value.site();
   const Plan p = PlanOf("AssignIndex", x, items, site);
   if (p.error) return p.error->status();
-  if (!p.axes.empty()) return x.TryAssign({IndexPut(x, items, value), site});
+  if (!p.axes.empty()) {
+    const Tensor put = IndexPut(x, items, value);
+    if (!x.is_view()) return x.TryAssign({put, site});
+    const Tensor none = TrueLike(x).Not(site);
+    return AssignChanged(x, put, IndexPut(none, items, {1.0, site}), site);
+  }
   // An assignment to the part, which is a view, also changes x.
   Tensor part = PartOf(x, p, site);
   UOPD_TRY(part.status());

@@ -55,6 +55,24 @@ void BindIndexing(Ops op) {
     const client::SiteScope scope(site);
     Check(Locked([&] { return fn::AssignIndex(x.tensor(), items, value.At(site)); }));
   });
+  m.def("assign_selected", [](Handle& x, int64_t axis, H positions, const Arg& value) {
+    x.CheckEpoch();
+    positions.CheckEpoch();
+    internal::CheckOwn(value);
+    const Site site = CallerSite();
+    const client::SiteScope scope(site);
+    Check(Locked(
+        [&] { return fn::AssignSelected(x.tensor(), axis, positions.tensor(), value.At(site)); }));
+  });
+  m.def("assign_changed", [](Handle& x, H value, H written) {
+    x.CheckEpoch();
+    value.CheckEpoch();
+    written.CheckEpoch();
+    const Site site = CallerSite();
+    const client::SiteScope scope(site);
+    Check(Locked(
+        [&] { return fn::AssignChanged(x.tensor(), value.tensor(), written.tensor(), site); }));
+  });
   m.def("index_put", [](H x, const nb::tuple& python_items, const Arg& value, bool accumulate) {
     x.CheckEpoch();
     internal::CheckOwn(value);

@@ -75,6 +75,12 @@ void BindOptimizers(nb::module_& m) {
              Check(changed.status());
              return internal::ToPython(*std::move(changed));
            })
+      .def("use_state",
+           [](const OptimizerHandle& o, All state) {
+             internal::CheckOwn(state);
+             auto& optimizer = o.get();
+             Check(Locked([&] { return optimizer.UseState(Tensors(state)); }));
+           })
       .def("set_lr",
            [](const OptimizerHandle& o, double value) {
              auto& optimizer = o.get();

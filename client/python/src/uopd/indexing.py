@@ -99,7 +99,7 @@ class Indexing(Base):
     """
     mask = _mask(indices)
     if mask is not None:
-      _core.assign(self._h, _masked(self._h, mask, handle(value)))
+      _core.assign_changed(self._h, _masked(self._h, mask, handle(value)), _spread(mask, self._h))
       return
     items = self._items(indices)
     if _is_symbolic(items) or self._h.is_symbolic: return _assign_symbolic(self._h, items, value)
@@ -169,6 +169,11 @@ def _masked(h: _core.Handle, mask: _core.Handle, value: _core.Handle) -> _core.H
   return _core.where(mask, _core.cast(value, h.dtype), h)
 
 
+def _spread(mask: _core.Handle, h: _core.Handle) -> _core.Handle:
+  """The mask of the leading axes of h as one of its elements."""
+  return expanded(_core.reshape(mask, [*mask.shape, *([1] * (len(h.shape) - len(mask.shape)))]), h.shape)
+
+
 def _item(i: Any) -> Any:
   if i is None or i is Ellipsis or isinstance(i, int) and not isinstance(i, bool): return i
   if isinstance(i, slice):
@@ -198,6 +203,13 @@ def _spelled(items: tuple[Any, ...], rank: int) -> list[Any]:
 
 def _symbolic(h: _core.Handle, items: tuple[Any, ...]) -> _core.Handle:
   """h[items], where variables are among the sizes or the items. One item may be a tensor of positions."""
+  h, tensors = _part(h, items)
+  for axis, positions in tensors: h = _core.index_select(h, axis, positions)
+  return h
+
+
+def _part(h: _core.Handle, items: tuple[Any, ...]) -> tuple[_core.Handle, list[tuple[int, _core.Handle]]]:
+  """The view that the items but tensors of positions make of h, and the axis and the positions of one that is left."""
   axis, tensors = 0, []
   for i in _spelled(items, len(h.max_shape)):
     if i is None: h = _core.unsqueeze(h, axis)
@@ -215,12 +227,14 @@ def _symbolic(h: _core.Handle, items: tuple[Any, ...]) -> _core.Handle:
     else: raise IndexError(f"a step of {i.step} along an axis whose size is made of variables")
     axis += 1
   if len(tensors) > 1: raise IndexError("beside variables one tensor of positions can be an index")
-  for axis, positions in tensors: h = _core.index_select(h, axis, positions)
-  return h
+  return h, tensors
 
 
 def _assign_symbolic(h: _core.Handle, items: tuple[Any, ...], value: Any) -> None:
   """h[:, begin:end, ...] = value, where variables are among the indices."""
-  part = _symbolic(h, items)
+  part, tensors = _part(h, items)
+  if tensors:
+    _core.assign_selected(part, *tensors[0], arg(value))
+    return
   if not isinstance(value, (int, float)): value = expanded(_core.cast(handle(value), h.dtype), part.shape)
   _core.assign(part, value)

@@ -36,11 +36,24 @@ class Optimizer:
     for p in self.params: p.requires_grad_()
     self._handles = [p._h for p in self.params]
 
-  def _take(self, native: Any) -> list[Tensor]:
-    """Keeps the optimiser of the client library. Its state, without the learning rate."""
-    self._native = native
-    *state, self.__dict__["lr"] = (wrap(h) for h in native.state)
+  def _take(self, lr: float) -> list[Tensor]:
+    """Makes the optimiser of the client library. Its state, without the learning rate."""
+    self._native = self._made(lr)
+    *state, self.__dict__["lr"] = (wrap(h) for h in self._native.state)
     return state
+  def _made(self, lr: float) -> Any: raise NotImplementedError
+  def _state(self) -> list[Tensor]:
+    """The tensors that _take gave."""
+    raise NotImplementedError
+
+  # A pickle or a copy has the numbers, the parameters and the state. Parameters that are pickled or copied with the optimiser, in one object,
+  # are its parameters there too.
+  def __getstate__(self) -> dict[str, Any]: return {k: v for k, v in self.__dict__.items() if k not in ("_native", "_handles")}
+  def __setstate__(self, state: dict[str, Any]) -> None:
+    self.__dict__.update(state)
+    self._handles = [p._h for p in self.params]
+    self._native = self._made(0.0)
+    self._native.use_state([t._h for t in (*self._state(), self.lr)])
 
   @property
   def lr(self) -> Tensor:
@@ -79,6 +92,7 @@ class OptimizerGroup(Optimizer):
     self.buffers = _unique([b for o in optimizers for b in o.buffers])
     self._handles = [h for o in optimizers for h in o._handles]
     self._native = _core.optimizer_group([o._native for o in optimizers])
+  def __reduce__(self) -> Any: return OptimizerGroup, self.optimizers
   def __getitem__(self, i: int) -> Optimizer: return self.optimizers[i]
   @property
   def lr(self) -> Tensor:
@@ -103,8 +117,11 @@ class LARS(Optimizer):
     super().__init__(params, lr, device)
     self.momentum, self.wd, self.ns_steps, self.ns_coefficients = momentum, weight_decay, ns_steps, ns_coefficients
     self.nesterov, self.classic, self.pre_wd, self.tcoef = nesterov, classic, pre_wd, tcoef
-    steps, coefficients = (ns_steps, list(ns_coefficients)) if ns_coefficients else (0, [])
-    self.b = self._take(_core.lars(client(), self._handles, lr, momentum, weight_decay, steps, coefficients, nesterov, classic, not pre_wd, tcoef))
+    self.b = self._take(lr)
+  def _made(self, lr: float) -> Any:
+    steps, coefficients = (self.ns_steps, list(self.ns_coefficients)) if self.ns_coefficients else (0, [])
+    return _core.lars(client(), self._handles, lr, self.momentum, self.wd, steps, coefficients, self.nesterov, self.classic, not self.pre_wd, self.tcoef)
+  def _state(self) -> list[Tensor]: return self.b
 
 
 def SGD(params: list[Tensor], lr: float = 0.001, momentum: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False,
@@ -127,8 +144,11 @@ class LAMB(Optimizer):
     if fused and not adam: raise NotImplementedError("a fused optimiser with one norm of all parameters")
     super().__init__(params, lr, device)
     self.b1, self.b2, self.eps, self.wd, self.adam = b1, b2, eps, weight_decay, adam
-    self.b1_t, self.b2_t, *moments = self._take(_core.lamb(client(), self._handles, lr, b1, b2, eps, weight_decay, not adam))
+    self.b1_t, self.b2_t, *moments = self._take(lr)
     self.m, self.v = moments[::2], moments[1::2]
+  def _made(self, lr: float) -> Any:
+    return _core.lamb(client(), self._handles, lr, self.b1, self.b2, self.eps, self.wd, not self.adam)
+  def _state(self) -> list[Tensor]: return [self.b1_t, self.b2_t, *(t for pair in zip(self.m, self.v) for t in pair)]
 
 
 def AdamW(params: list[Tensor], lr: float = 0.001, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8, weight_decay: float = 0.01,

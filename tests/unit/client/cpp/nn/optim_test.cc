@@ -189,6 +189,34 @@ TEST_F(OptimTest, GroupsHaveTheirOwnOptionsAndOneRequest) {
   EXPECT_EQ(Out(b), (Values{0.5}));
 }
 
+TEST_F(OptimTest, GoesOnWithTheStateOfAnother) {
+  Tensor a = In({2}, {1, 2}), b = In({2}, {1, 2});
+  a.RequireGrad(), b.RequireGrad();
+  const auto step = [](Tensor& t, Optimizer& optimizer) {
+    ASSERT_TRUE((t.Square() * t).Sum().Backward().ok());
+    ASSERT_TRUE(optimizer.Step().ok());
+  };
+  auto adam = Adam(client_, {a}, {.lr = 0.5});
+  step(a, *adam);
+  b.Assign(a + 0.0);
+  auto other = Adam(client_, {b}, {.lr = 0});
+  const std::vector<Tensor> state = adam->state();
+  std::vector<Tensor> copies;
+  for (const Tensor& t : state) copies.push_back(t + 0.0);
+  ASSERT_TRUE(other->UseState(copies).ok());
+  for (int i = 0; i < 3; ++i) {
+    step(a, *adam);
+    step(b, *other);
+    EXPECT_EQ(Out(a), Out(b)) << i;
+  }
+  EXPECT_EQ(Out(copies[2]), Out(state[2]));
+  EXPECT_EQ(Out(other->lr()), (Values{0.5}));
+  EXPECT_THAT(StatusText(other->UseState({state[0]})),
+              HasSubstr("1 tensors of state for an optimiser that has 5"));
+  copies[3] = In({3}, {1, 2, 3});
+  EXPECT_THAT(StatusText(other->UseState(copies)), HasSubstr("state 3 is a tensor of"));
+}
+
 TEST_F(OptimTest, RefusesRatesThatAreNone) {
   Tensor a = In({2}, {1, 2});
   a.RequireGrad();

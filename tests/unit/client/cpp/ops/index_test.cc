@@ -266,6 +266,31 @@ TEST_F(IndexTest, ValuesBroadcastAndTakeTheDtype) {
   EXPECT_THAT(Out(fn::Take(Ramp({2, 2}), In({2, 1}, {3, -3}, Dtype::I32))), ElementsAre(3, 1));
 }
 
+TEST_F(IndexTest, WhatAViewDoesNotWriteStaysInTheTensor) {
+  Tensor x = Ramp({4});
+  Tensor view = x.Slice({Range{0, 3}});
+  x.Assign(7);
+  const Tensor at = In({1}, {1}, Dtype::I32);
+  const IndexItem one[] = {at};
+  EXPECT_TRUE(fn::AssignIndex(view, one, 5).ok());
+  EXPECT_THAT(Out(view), ElementsAre(0, 5, 2));
+  EXPECT_THAT(Out(x), ElementsAre(7, 5, 7, 7));
+  x.Assign(8);
+  EXPECT_TRUE(fn::AssignSelected(view, 0, In({2}, {-1, 0}, Dtype::I64), Ramp({2}) + 30.0).ok());
+  EXPECT_THAT(Out(view), ElementsAre(31, 5, 30));
+  EXPECT_THAT(Out(x), ElementsAre(31, 8, 30, 8));
+  x.Assign(9);
+  EXPECT_TRUE(fn::AssignChanged(view, Ramp({3}), In({3}, {0, 0, 1}, Dtype::Bool)).ok());
+  EXPECT_THAT(Out(view), ElementsAre(0, 1, 2));
+  EXPECT_THAT(Out(x), ElementsAre(9, 9, 2, 9));
+  EXPECT_THAT(fn::AssignChanged(view, Ramp({3}), Ramp({3})).message(),
+              HasSubstr("what is written is a tensor of"));
+  EXPECT_THAT(fn::AssignChanged(view, Ramp({2}), In({3}, {0, 0, 1}, Dtype::Bool)).message(),
+              HasSubstr("the value is a tensor of"));
+  EXPECT_FALSE(fn::AssignSelected(view, 1, at, 0).ok());
+  EXPECT_THAT(Out(x), ElementsAre(9, 9, 2, 9));
+}
+
 TEST_F(IndexTest, RefusesWhatItCannotKnow) {
   const Tensor x = Ramp({2, 3}), mask = In({2}, {1, 0}, Dtype::Bool), floats = Ramp({2});
   const IndexItem by_mask[] = {mask}, by_float[] = {floats}, far[] = {5}, many[] = {0, 0, 0},
