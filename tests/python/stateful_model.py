@@ -342,6 +342,7 @@ class Model:
             or any(n.same in alike and np.any(g) and not (n.copy_of(self.node) and np.array_equal(g, own + 0 * g)) for n, g in known.items()
                    if n is not self.node)
             or any(n.put in self.node.and_copied() and np.any(g) for n, g in known.items() if n.put is not None)
+            or any(n.put is not None and np.any(known.get(n.put, 0.0)) for n in self.node.and_copied())
             or self.node.base is not None and any(self.node.base in (n.base, n.placed) and n is not self.node and np.any(g) for n, g in known.items()))
 
 
