@@ -99,8 +99,8 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   std::shared_ptr<TensorState> NewTensor(ir::UOp u, std::string device);
   // Another tensor of the same value. With `view` it is a view of that one.
   std::shared_ptr<TensorState> NewAlias(const std::shared_ptr<TensorState>& t, bool view);
-  // Gives the tensor the value, and everything that it is a view of. `written`, bools of the value's shape: those change only
-  // where it is true. Null: everywhere.
+  // Gives the value to the tensor and to every tensor that the tensor is a view of. `written`, bools of the value's shape: the
+  // tensors that it is a view of change only where `written` is true. Null: everywhere.
   absl::Status Assign(TensorState& t, ir::UOp value, ir::UOp written = {});
   // A tensor with a buffer of its own. The buffer will be filled with `bytes`.
   std::shared_ptr<TensorState> NewInput(ir::Dtype dtype, ir::Dims dims, std::string device,
