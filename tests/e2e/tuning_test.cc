@@ -195,7 +195,7 @@ TEST_F(TuningTest, TerminationEndsTheSearchAndItsWorkers) {
   // Much less than server.drain_timeout_ms and than the search takes.
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::minutes(2));
   for (const test::Process& process : processes) {
-    EXPECT_FALSE(test::IsAlive(process.pid)) << process.name;
+    EXPECT_FALSE(test::IsAlive(process.pid)) << process.name << "; log:\n" << daemon.Log();
   }
 }
 

@@ -24,7 +24,9 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kFirstPause{20}, kLongestPause{1'000};  // after one that never came up
-constexpr milliseconds kBuryLimit{2'000};                      // for processes that SIGKILL ends
+// For processes that got SIGKILL to end. One that waits for a disk ends only after that. A restart goes on without it; the
+// end of the daemon waits longer, since nobody looks after such a process any more (run_daemon.cc limits the whole end).
+constexpr milliseconds kBuryLimit{2'000}, kLastBuryLimit{20'000};
 
 }  // namespace
 
@@ -77,7 +79,7 @@ void ForkServer::Keep() {
       }
       Publish(nullptr,
               absl::UnavailableError("the fork server of the workers ended and is started again"));
-      how = (*process)->Bury(kBuryLimit);
+      how = (*process)->Bury(absl::IsCancelled(why) ? kLastBuryLimit : kBuryLimit);
     } else {
       why = process.status();
       Publish(nullptr, why);
