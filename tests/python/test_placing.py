@@ -118,6 +118,40 @@ def test_symbolic_parts_of_pieces(two_devices, axis):
   assert np.array_equal(kept.numpy(), want)
 
 
+@pytest.mark.parametrize("axis", [0, 1, None])
+def test_every_part_that_is_written_arrives(two_devices, axis):
+  """Writes to parts of a tensor in pieces, before it is realised: none is lost where a later one does not touch its piece."""
+  rng = np.random.default_rng(7)
+  def box(size):
+    low = int(rng.integers(0, size))
+    return slice(low, int(rng.integers(low + 1, size + 1)))
+  def writes(t, plan, values):
+    for (rows, columns, how), value in zip(plan, values):
+      if how == 0: t[rows, columns] = value
+      elif how == 1: t[rows, columns].assign(value.expand(*t[rows, columns].shape) if isinstance(value, Tensor) else np.full(t[rows, columns].shape, value))
+      else: t[rows][:, columns] += value
+  class Array(np.ndarray):  # which has `assign` like a tensor
+    def assign(self, value): self[...] = value
+  for _ in range(25):
+    plan = [(box(5), box(4), int(rng.integers(0, 3))) for _ in range(int(rng.integers(2, 6)))]
+    values = rng.integers(1, 50, len(plan)).astype(np.float32)
+    x, want = Tensor.zeros(5, 4).contiguous().shard(TWO, axis).realize(), np.zeros((5, 4), np.float32).view(Array)
+    writes(x, plan, [Tensor(float(v)).shard(TWO) for v in values])
+    writes(want, plan, values)
+    x.realize() if rng.integers(0, 2) else (x + 1).realize()
+    assert np.array_equal(x.numpy(), want), (plan, values)
+  plan = [(slice(4, 5), slice(3, 4), 0), (slice(0, 2), slice(0, 2), 1)]
+  x, want = Tensor.zeros(5, 4).contiguous().shard(TWO, axis).realize(), np.zeros((5, 4), np.float32).view(Array)
+  @TinyJit
+  def step(a, b):
+    writes(x, plan, (a, b))
+    return x.sum().realize()
+  for i in range(1, 5):
+    writes(want, plan, (i, i + 10.0))
+    total = step(Tensor(float(i)).shard(TWO).realize(), Tensor(i + 10.0).shard(TWO).realize())
+    assert total.item() == want.sum() and np.array_equal(x.numpy(), want)
+
+
 def test_values_of_several_devices_do_not_meet():
   a, b = Tensor([1.0, 2.0, 3.0]), Tensor([1, 2, 0], device="CPU:1")
   c = b.float()

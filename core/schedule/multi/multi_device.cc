@@ -85,10 +85,26 @@ class Resolver {
            std::find(u.ints().begin(), u.ints().end(), from.axis) != u.ints().end();
   }
 
-  // The SINK of all pieces of its sources.
+  // The SINK of all pieces of its sources. A STORE into a part of a value follows earlier STOREs into that value. The pieces that
+  // only the earlier ones write are no sources of its own pieces, so those STOREs become roots of their own.
   UOp Sink(UOp sink) {
     std::vector<UOp> roots;
-    for (UOp r : sink.srcs()) roots.insert(roots.end(), at(r).nodes.begin(), at(r).nodes.end());
+    for (UOp r : sink.srcs()) {
+      const std::vector<UOp>& own = at(r).nodes;
+      roots.insert(roots.end(), own.begin(), own.end());
+      if (!r.Is(Op::STORE)) continue;
+      UOp target = r.src(0);
+      while (target.Is(ir::kMovementOps)) target = target.src(0);
+      if (!target.Is(Op::AFTER)) continue;
+      for (UOp x : at(target).nodes) {
+        const UOp base = bases_.MaybeOf(x);
+        const bool follows = std::any_of(own.begin(), own.end(), [&](UOp store) {
+          return bases_.MaybeOf(store.src(0)) == base;
+        });
+        if (x.Is(Op::AFTER) && !follows)
+          roots.insert(roots.end(), x.srcs().begin() + 1, x.srcs().end());
+      }
+    }
     return ctx_.Make(Op::SINK, ir::Dtype::Void, roots, sink.arg());
   }
 

@@ -173,6 +173,41 @@ TEST_F(MultiDevice, RunsAreCopiedFromTheMiddle) {
   }
 }
 
+// A root STORE into one piece follows STOREs into others, which are computed as well.
+TEST_F(MultiDevice, EveryPartThatIsWrittenIsARoot) {
+  const auto part = [&](UOp whole, int64_t begin, int64_t size) {
+    return ir::Shrink(ctx_, whole, ir::ShapeArg(ctx_, Dims{begin, 0}),
+                      ir::ShapeArg(ctx_, Dims{size, 1}));
+  };
+  const UOp one = ir::Expand(ctx_, ctx_.Float(Dtype::F32, 1), ir::ShapeArg(ctx_, Dims{1, 1}));
+  std::vector<HostArray> slots(3, HostArray::Zeros(Dtype::F32, {2, 1}));
+  const UOp x = Sharded({2, 2, 2}, 1);
+  // Rows in the order in which they are written.
+  for (const std::vector<int64_t>& rows :
+       {std::vector<int64_t>{5, 0}, {0, 5}, {0, 3, 4}, {4, 3, 0}, {1, 3, 1, 0}, {2, 0, 3, 1}}) {
+    UOp written = x, store;
+    std::vector<double> want(6), got;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const auto value = static_cast<double>(i + 1);
+      store = ir::Store(ctx_, part(written, rows[i], 1),
+                        ir::Mul(ctx_, one, ctx_.Float(Dtype::F32, value)));
+      written = ir::After(ctx_, written, {store});
+      want[static_cast<size_t>(rows[i])] = value;
+    }
+    const UOp sink = ir::Sink(ctx_, std::span(&store, 1));
+    const auto s = schedule::MakeSchedule(ctx_, sink, options_);
+    ASSERT_TRUE(s.ok()) << StatusText(s.status());
+    const auto ran = test::RunSchedule(*s, slots);
+    ASSERT_TRUE(ran.ok()) << StatusText(ran.status());
+    for (const HostArray& piece : *ran) {
+      const std::vector<double> values =
+          piece.values.empty() ? std::vector<double>(2) : piece.ToDoubles();
+      got.insert(got.end(), values.begin(), values.end());
+    }
+    EXPECT_EQ(got, want);
+  }
+}
+
 // A copy takes all bytes of a value, also the gaps that a run of a smaller size leaves.
 TEST_F(MultiDevice, ATemporaryOfVariableSizeIsClearedBeforeItIsCopied) {
   const UOp n = ir::Variable(ctx_, "n", 0, 3),
