@@ -190,6 +190,29 @@ def test_assignments_at_positions_beside_variables():
     np.testing.assert_array_equal(x.numpy(), want)
 
 
+@pytest.mark.parametrize("cut", [slice(None, None, 2), slice(1, None, 2), slice(None, None, 4), slice(None, None, -2), slice(-2, 0, -3), slice(1, 6, 9), slice(5, 1, 2)], ids=str)
+def test_steps_beside_variables_are_views(cut):
+  v = Variable("v", 1, 4)
+  for n in (3, 1, 4):
+    x, want = Tensor.arange(4 * 7).reshape(4, 7).contiguous().realize(), np.arange(4 * 7).reshape(4, 7)
+    part, right = x[:v.bind(n)][:, cut], want[:n][:, cut]
+    np.testing.assert_array_equal(part.numpy(), right)
+    part.assign(part + 100)
+    right += 100
+    part[0] = 7
+    right[0] = 7
+    x[:v.bind(n), cut] *= 2
+    right *= 2
+    x.T[cut, :v.bind(n)].assign(x.T[cut, :v.bind(n)] - 1)
+    right -= 1
+    np.testing.assert_array_equal(x.numpy(), want)
+  w = Tensor.arange(28.0).reshape(4, 7).contiguous().realize()
+  (w[:v.bind(3)][:, cut] ** 2).sum().backward()
+  slopes = np.zeros((4, 7))
+  slopes[:3][:, cut] = 2 * np.arange(28.0).reshape(4, 7)[:3][:, cut]
+  np.testing.assert_array_equal(np.zeros((4, 7)) if w.grad is None else w.grad.numpy(), slopes)
+
+
 def test_scatter_with_symbolic_sizes():
   rng = np.random.default_rng(3)
   x, y = rng.standard_normal((10, 4)).astype(np.float32), rng.standard_normal((10, 4)).astype(np.float32)

@@ -212,21 +212,29 @@ Tensor Tensor::Slice(std::vector<Range> ranges, Site site) const {
     const int64_t n = out.dims()[i], step = std::min(steps[i], std::max<int64_t>(n, 1));
     if (step == 1) continue;
     const int64_t groups = (n + step - 1) / step;
-    Dims none(out.dims().size(), 0), after = none, split = out.dims(), first, joined = out.dims();
+    ir::UOpContext& ctx = Ctx(out);
+    Dims none(out.dims().size(), 0), after = none;
     after[i] = groups * step - n;
-    split[i] = groups;
-    split.insert(split.begin() + static_cast<int64_t>(i) + 1, step);
-    first = split;
-    first[i + 1] = 1;
-    joined[i] = groups;
+    ir::SymbolicDims joined = SizesOf(out);  // other axes may be symbolic
+    joined[i] = ctx.Idx(groups);
+    ir::SymbolicDims split = joined;
+    split.insert(split.begin() + static_cast<int64_t>(i) + 1, ctx.Idx(step));
+    ir::SymbolicDims first = split;
+    first[i + 1] = ctx.Idx(1);
+    const ir::SymbolicDims start(split.size(), ctx.Idx(0));
+    const auto arg = [&](const ir::SymbolicDims& dims) {
+      return ir::ShapeArg(ctx, ir::Shape(dims));
+    };
     // Shrink leaves the padding out again, so the result is a view although Pad makes none.
     Tensor padded = out;
     if (after[i] > 0) padded = out.Pad(none, after, 0, site);
     if (after[i] > 0 && padded.status().ok())
       BeginView(*padded.state(), *out.state(), padded.state()->uop);
-    out = padded.Reshape(split, site)
-              .Shrink(Dims(split.size(), 0), first, site)
-              .Reshape(joined, site);
+    if (!padded.status().ok()) return padded;
+    const Tensor grouped = Made(padded, ir::Reshape(ctx, Value(padded), arg(split)), "Slice", site);
+    const Tensor chosen =
+        Made(grouped, ir::Shrink(ctx, Value(grouped), arg(start), arg(first)), "Slice", site);
+    out = Made(chosen, ir::Reshape(ctx, Value(chosen), arg(joined)), "Slice", site);
   }
   return out;
 }

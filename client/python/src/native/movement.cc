@@ -53,6 +53,12 @@ void BindMovement(Ops op) {
        };
        return fn::Slice(x.tensor(), axis, of(begin), of(end), s);
      });
+  op("slice_by", [](Site s, H x, int64_t axis, std::optional<int64_t> begin,
+                    std::optional<int64_t> end, int64_t step) {
+    std::vector<client::Range> ranges(static_cast<size_t>(axis) + 1);
+    ranges.back() = {begin, end, step};
+    return x.tensor().Slice(std::move(ranges), s);
+  });
   op("select",
      [](Site s, H x, int64_t axis, int64_t at) { return x.tensor().Select(axis, at, s); });
   op("squeeze", [](Site s, H x, int64_t axis) { return x.tensor().Squeeze(axis, s); });

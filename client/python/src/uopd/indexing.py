@@ -223,7 +223,7 @@ def _part(h: _core.Handle, items: tuple[Any, ...]) -> tuple[_core.Handle, list[t
     elif i.step in (None, 1): h = _core.slice(h, axis, *([] if v is None else [arg(v)] for v in (i.start, i.stop)))
     elif i == slice(None, None, -1): h = _core.flip(h, [axis])
     elif isinstance(h.shape[axis], int) and not isinstance(i.start, Size) and not isinstance(i.stop, Size):
-      tensors.append((axis, handle_of(list(range(*i.indices(h.shape[axis]))), dtypes.default_int)))
+      h = _core.slice_by(h, axis, *_item(i))
     else: raise IndexError(f"a step of {i.step} along an axis whose size is made of variables")
     axis += 1
   if len(tensors) > 1: raise IndexError("beside variables one tensor of positions can be an index")
