@@ -213,6 +213,22 @@ def test_steps_beside_variables_are_views(cut):
   np.testing.assert_array_equal(np.zeros((4, 7)) if w.grad is None else w.grad.numpy(), slopes)
 
 
+def test_masks_beside_variables():
+  v = Variable("v", 1, 4)
+  for n in (3, 1, 4):
+    x, want = Tensor.arange(4 * 5).reshape(4, 5).contiguous().realize(), np.arange(4 * 5).reshape(4, 5)
+    part, rows = x[:v.bind(n)], np.arange(4)[:n] % 2 == 0
+    part[part % 3 == 0] = 50
+    want[:n][want[:n] % 3 == 0] = 50
+    part[Tensor.arange(v.bind(n)) % 2 == 0] += 7
+    want[:n][rows] += 7
+    np.testing.assert_array_equal(x.numpy(), want)
+  s = Tensor(5.0).realize()
+  s[s > 1] = 2.0
+  s[s > 2] = 3.0
+  assert s.item() == 2.0
+
+
 def test_scatter_with_symbolic_sizes():
   rng = np.random.default_rng(3)
   x, y = rng.standard_normal((10, 4)).astype(np.float32), rng.standard_normal((10, 4)).astype(np.float32)

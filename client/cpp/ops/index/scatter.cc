@@ -179,6 +179,13 @@ Tensor MaskedSelect(const Tensor& x, const Tensor& mask, int64_t size, double fi
 }
 
 Tensor MaskedPut(const Tensor& x, const Tensor& mask, const Tensor& values, Site site) {
+  const bool made = x.status().ok() && mask.status().ok() && values.status().ok();
+  if (made && x.is_symbolic() && mask.rank() <= x.rank() &&
+      ir::SameShape(ShapeOf(mask), ShapeOf(x).subspan(0, static_cast<size_t>(mask.rank())))) {
+    // The mask is false where the box adds elements.
+    const Tensor box = MaskedPut(Boxed(x, site), Boxed(mask, site), Boxed(values, site), site);
+    return box.status().ok() ? Cornered(box, SizesOf(x), site) : box;
+  }
   if (auto error = Refused("MaskedPut", {&x, &mask, &values}, site)) return *error;
   const auto axes = static_cast<size_t>(std::min(mask.rank(), x.rank()));
   const Dims lead(x.dims().begin(), x.dims().begin() + static_cast<ptrdiff_t>(axes)),
@@ -203,6 +210,8 @@ Tensor MaskedPut(const Tensor& x, const Tensor& mask, const Tensor& values, Site
 }
 
 Tensor Nonzero(const Tensor& x, int64_t size, int64_t fill, Site site) {
+  // What the box adds is 0, and positions along an axis are the same there.
+  if (x.status().ok() && x.is_symbolic()) return Nonzero(Boxed(x, site), size, fill, site);
   if (auto error = Refused("Nonzero", {&x}, site)) return *error;
   const Dtype dtype = PositionDtype(x.size());
   Tensor at = MaskedSelect(IotaLike(x, x.size(), dtype).Reshape(x.dims(), site),

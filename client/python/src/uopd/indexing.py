@@ -98,6 +98,7 @@ class Indexing(Base):
     [1, 2, 30, 40]
     """
     mask = _mask(indices)
+    if mask is None and not self.ndim and isinstance(indices, Base) and indices.dtype is dtypes.bool and not indices.ndim: mask = indices._h
     if mask is not None:
       _core.assign_changed(self._h, _masked(self._h, mask, handle(value)), _spread(mask, self._h))
       return
@@ -164,14 +165,19 @@ def _masked(h: _core.Handle, mask: _core.Handle, value: _core.Handle) -> _core.H
   if lead == 1:
     count = int(wrap(_core.count_nonzero(mask, [], False)).item())
     if value.shape[0] != count: raise IndexError(f"a value of shape {tuple(value.shape)} for a mask that is true {count} times")
-    return _core.masked_put(h, mask, _core.expand(value, [count, *rest]))
-  mask = _core.reshape(mask, [*mask.shape, *([1] * len(rest))])
-  return _core.where(mask, _core.cast(value, h.dtype), h)
+    return _core.masked_put(h, mask, expanded(value, (count, *rest)))
+  return _core.where(_unsqueezed(mask, h), _core.cast(value, h.dtype), h)
 
 
 def _spread(mask: _core.Handle, h: _core.Handle) -> _core.Handle:
   """The mask of the leading axes of h as one of its elements."""
-  return expanded(_core.reshape(mask, [*mask.shape, *([1] * (len(h.shape) - len(mask.shape)))]), h.shape)
+  return expanded(_unsqueezed(mask, h), h.shape)
+
+
+def _unsqueezed(mask: _core.Handle, h: _core.Handle) -> _core.Handle:
+  """The mask with axes of size 1 for the axes of h that it does not have."""
+  for axis in range(len(mask.shape), len(h.shape)): mask = _core.unsqueeze(mask, axis)
+  return mask
 
 
 def _item(i: Any) -> Any:
