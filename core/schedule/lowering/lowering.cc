@@ -178,8 +178,13 @@ class RootLowerer {
     const UOp to = accesses_.Simple(FlatIndex(ctx_, staged.dims, fill));
     const UOp memory = ir::Staged(ctx_, value, elements, to, UOp(), staged.ranges);
     const UOp at = accesses_.Simple(FlatIndex(ctx_, staged.dims, load));
+    // Sizes that are variables leave the end of the array without values, where padding may look.
     const ir::Bounds bounds = ctx_.BoundsOf(at);
-    const bool inside = bounds.min >= 0 && bounds.max < elements;
+    const bool inside =
+        bounds.min >= 0 && bounds.max < elements &&
+        std::all_of(
+            staged.ranges.begin(), staged.ranges.end(),
+            [](UOp range) { return !range.Is(Op::RANGE) || range.src(0).Is(Op::CONST); });
     const UOp gate = inside ? UOp() : Checked(at, elements, d.access->gate);
     return ir::Load(ctx_, ir::Index(ctx_, memory, at, gate));
   }
