@@ -356,6 +356,8 @@ def test_gradients_through_a_replay_are_errors():
       continue
     for target in (x, w):
       with pytest.raises(uopd.errors.FailedPrecondition, match="graph"): (y * 2).sum().gradient(target)
+    w.requires_grad_(True)
+    with pytest.raises(uopd.errors.FailedPrecondition, match="graph"): (y * 2).sum().backward()
     assert (y * head).sum().gradient(head)[0].tolist() == [2, 6]  # the replay did not see it
 
 

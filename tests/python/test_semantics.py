@@ -462,6 +462,44 @@ def test_what_was_read_before_what_it_was_computed_from():
     assert [t.grad.tolist() for t in values[:3]] == [[8, 16, 24], [4, 8, 12], [1, 1, 1]], order
 
 
+@pytest.mark.parametrize("change", [lambda y, w: y.__setitem__(0, 7.0), lambda y, w: y.__setitem__(slice(0, 1), w[1:2]), lambda y, w: y.assign(y + w),
+                                    lambda y, w: y[1:].assign(w[:2])], ids=["number", "part", "whole", "view"])
+def test_backward_of_a_graph_that_is_gone(change):
+  """No leaf by declaration is reached any more, since what is below them was written over: an error, and not a loss without gradients."""
+  def loss(reads, leaf):
+    w = Tensor([1.0, 2.0, 3.0], requires_grad=leaf)
+    y = w * 2
+    if reads: y.realize()
+    change(y, w)
+    if reads: y.realize()
+    return w, (y * y).sum()
+  for leaf in (None, True):
+    w, value = loss(False, leaf)
+    value.backward()
+    want = w.grad.tolist()
+    assert any(want)
+    w, value = loss(True, leaf)
+    with pytest.raises(uopd.errors.FailedPrecondition, match="is gone"): value.backward()
+    assert w.grad is None
+  # Leaves that have nothing to do with it get their gradients.
+  other = Tensor([2.0, 0.0, 1.0], requires_grad=True)
+  y = Tensor([1.0, 2.0, 3.0], requires_grad=False) * 2
+  change(y.realize(), Tensor([1.0, 2.0, 3.0], requires_grad=False))
+  (y.realize() * other).sum().backward()
+  assert other.grad.tolist() == y.tolist()
+
+
+def test_backward_beyond_the_limit_of_histories():
+  for n in (4, 20, 21, 30):  # of 16 MiB
+    w = Tensor.ones(1 << 22).contiguous().realize().requires_grad_(True)
+    y = w * 1.5
+    for _ in range(n): y = (y * 1.01).sin().realize()
+    if n == 4: y.sum().backward()
+    else:
+      with pytest.raises(uopd.errors.FailedPrecondition, match="is gone"): y.sum().backward()
+    assert (w.grad is not None) == (n == 4)
+
+
 def test_gradients_by_what_an_assigned_tensor_was_computed_from():
   """A tensor that is written over is lost as a source of gradients: that is an error, and not a gradient of zero."""
   def gradient(*also):

@@ -192,6 +192,7 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
     ir::UOp history{};
     std::vector<uint64_t> reads{};
     bool ended = false;  // it would read its own old contents, or those of others that are written
+    Histories::Buffers below{};  // if so, by what gradients may be asked for
 
     // Gradients take it for a copy of what is stored for another tensor of the same value.
     void CopyOf(const Pending& other) {

@@ -55,12 +55,7 @@ void Histories::Add(UOp stored, UOp value, std::vector<uint64_t> reads, Moment m
   ++changes_;
 }
 
-void Histories::AddEnded(UOp stored, Moment made) {
-  ended_[NumbersOf(stored)[0]] = {nullptr, made};
-  ++changes_;
-}
-
-void Histories::AddReplayed(UOp stored, const Buffers& reads, Moment made) {
+void Histories::AddEnded(UOp stored, const Buffers& reads, Moment made) {
   const auto [it, fresh] = ended_.try_emplace(NumbersOf(stored)[0]);
   if (fresh || it->second.reads != reads) ++changes_;
   it->second = {reads, made};
@@ -135,38 +130,48 @@ void Histories::Stored(ir::UOpContext& ctx, UOp value, UOp stored, uint64_t sinc
   }
 }
 
-bool Histories::MayBeAsked(std::span<const uint64_t> reads, const NumberSet& known) const {
+Histories::Asked Histories::MayBeAsked(std::span<const uint64_t> reads,
+                                       const NumberSet& known) const {
+  Asked out = Asked::kNever;
   std::vector<uint64_t> todo(reads.begin(), reads.end());
   absl::flat_hash_set<uint64_t> seen(reads.begin(), reads.end());
   while (!todo.empty()) {
     const uint64_t number = todo.back();
     todo.pop_back();
-    if (known.Contains(number)) return true;
+    if (known.Contains(number)) return Asked::kMaybe;
+    if (const auto ended = ended_.find(number); ended != ended_.end()) {
+      const Buffers& below = ended->second.reads;
+      if (below == nullptr ||
+          std::ranges::any_of(*below, [&](uint64_t n) { return known.Contains(n); }))
+        out = Asked::kInVain;
+    }
     const auto it = entries_.find(number);
     if (it == entries_.end()) continue;
     for (uint64_t below : it->second.reads) {
       if (seen.insert(below).second) todo.push_back(below);
     }
   }
-  return false;
+  return out;
 }
 
 void Histories::Keep(const NumberSet& live, const NumberSet& asked, std::span<const uint64_t> reads,
                      const BufferTable& buffers, NumberSet& kept) {
   for (;;) {
-    std::vector<uint64_t> todo(reads.begin(), reads.end()), unasked;
+    std::vector<uint64_t> todo(reads.begin(), reads.end()), unasked, in_vain;
     absl::flat_hash_set<uint64_t> only(reads.begin(), reads.end());
     for (const auto& [number, entry] : entries_) {
       if (!live.Contains(number)) continue;
       const bool constant = entry.reads.empty();  // it keeps no memory
-      if (!constant && !MayBeAsked(entry.reads, asked)) {
-        unasked.push_back(number);
+      const Asked may_be = constant ? Asked::kMaybe : MayBeAsked(entry.reads, asked);
+      if (may_be != Asked::kMaybe) {
+        (may_be == Asked::kNever ? unasked : in_vain).push_back(number);
         continue;
       }
       for (uint64_t below : entry.reads) {
         if (only.insert(below).second) todo.push_back(below);
       }
     }
+    for (uint64_t number : in_vain) End(number, buffers);
     for (uint64_t number : unasked) Erase(number);
     while (!todo.empty()) {
       const auto it = entries_.find(todo.back());

@@ -55,12 +55,11 @@ class Histories {
   Moment Now(uint64_t handle) { return {0, handle, ++next_written_}; }
   // REQUIRES: `reads` are the buffers below `value`; the stored value was Written.
   void Add(ir::UOp stored, ir::UOp value, std::vector<uint64_t> reads, Moment made);
-  // The stored value was computed from its own old contents, among others: it has no history, and may depend on everything.
-  void AddEnded(ir::UOp stored, Moment made);
   // Buffers, sorted. Null: all that there are.
   using Buffers = std::shared_ptr<const std::vector<uint64_t>>;
-  // A replay has computed the stored value from what AllBelow gave for the buffers that it reads.
-  void AddReplayed(ir::UOp stored, const Buffers& reads, Moment made);
+  // The stored value has no history, but was computed from what AllBelow gave for the buffers that it reads: by a replay, or from its
+  // own old contents, among others.
+  void AddEnded(ir::UOp stored, const Buffers& reads, Moment made);
   // The buffers, and those that they may have been computed from.
   Buffers AllBelow(std::span<const uint64_t> reads, const BufferTable& buffers) const;
   // Grows whenever AllBelow may give something else for the same buffers.
@@ -73,8 +72,10 @@ class Histories {
   void Stored(ir::UOpContext& ctx, ir::UOp value, ir::UOp stored, uint64_t since = 0);
 
   // Whether somebody could ask for a gradient of what is computed from the buffers `reads`. `known`: buffers that hold a float or that a
-  // tensor without memory, by which that may be, is computed from.
-  bool MayBeAsked(std::span<const uint64_t> reads, const NumberSet& known) const;
+  // tensor without memory, by which that may be, is computed from. kInVain: only by what is below a history that has ended, so the
+  // answer is an error.
+  enum class Asked { kNever, kInVain, kMaybe };
+  Asked MayBeAsked(std::span<const uint64_t> reads, const NumberSet& known) const;
   // Ends the histories of buffers in `live` that nobody can ask for, and the oldest ones if histories keep too much memory.
   // Adds to `kept` the buffers that the others read. `asked`: by which they may be asked for (MayBeAsked). `reads`: those of
   // histories that are going to be added.

@@ -184,7 +184,7 @@ void GraphState::PlanHistories(Plan& plan) {
   }
   const auto written = [&](uint64_t n) { return overwritten.Contains(n); };
   std::vector<uint64_t> all;
-  NumberSet asked = known;
+  NumberSet asked = known, of_ended;
   for (Pending& p : plan.pending) {
     const UOp value = p.state->uop;
     // A leaf by declaration has no history: it is what gradients are asked for.
@@ -211,11 +211,17 @@ void GraphState::PlanHistories(Plan& plan) {
       }
       // A value that is computed from its own old contents alone, such as a counter, depends on nothing else. If another tensor has a copy
       // of these, or if it contains the value of another tensor of the request, somebody may ask for the gradient by that tensor.
-      p.ended = std::ranges::any_of(ReadsOf(value, true), [&](uint64_t n) {
+      const std::vector<uint64_t>& reads = ReadsOf(value, true);
+      p.ended = std::ranges::any_of(reads, [&](uint64_t n) {
         return !overwritten.Contains(n) || histories_.Has(n) || buffers_.IsCopied(n);
       });
-      for (UOp u : ir::Toposort(*ctx_, std::span(&value, 1), CarriesGradient))
-        p.ended |= stored.contains(u.id());
+      for (UOp u : ir::Toposort(*ctx_, std::span(&value, 1), CarriesGradient)) {
+        const auto other = stored.find(u.id());
+        if (other == stored.end()) continue;
+        p.ended = true;
+        for (uint64_t number : NumbersOf(other->second)) of_ended.Insert(number);
+      }
+      for (uint64_t number : reads) of_ended.Insert(number);
       continue;
     }
     const UOp history = ReplaceValues(*ctx_, value, stored);
@@ -230,10 +236,28 @@ void GraphState::PlanHistories(Plan& plan) {
       if (ContainsConstant(*p.state)) p.history = Distinct(history, Op::CONTIGUOUS_BACKWARD);
       continue;
     }
-    if (!histories_.MayBeAsked(reads, known)) continue;
+    const Histories::Asked may_be = histories_.MayBeAsked(reads, known);
+    if (may_be == Histories::Asked::kInVain) {
+      p.ended = true;
+      for (uint64_t number : reads) of_ended.Insert(number);
+    }
+    if (may_be != Histories::Asked::kMaybe) continue;
     p.history = history;
     p.reads = reads;
     all.insert(all.end(), reads.begin(), reads.end());
+  }
+  // Those of the request together: an optimiser has as many as parameters, and each may read all of them.
+  Histories::Buffers below;
+  for (Pending& p : plan.pending) {
+    if (!p.ended) continue;
+    if (below == nullptr) {
+      std::vector<uint64_t> reads;
+      for (uint64_t number = 0; number < buffers_.end(); ++number) {
+        if (of_ended.Contains(number)) reads.push_back(number);
+      }
+      below = histories_.AllBelow(reads, buffers_);
+    }
+    p.below = below;
   }
   histories_.Keep(live, asked, all, buffers_, plan.history);
 }

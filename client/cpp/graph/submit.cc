@@ -294,7 +294,7 @@ void GraphState::Settle(Pending& p, Histories::Moment now, const Answer& answer,
   TensorState& t = *p.state;
   now.since = t.since;  // its graph has no values that are younger
   if (p.history) histories_.Add(p.target, p.history, std::move(p.reads), now);
-  if (p.ended) histories_.AddEnded(p.target, now);
+  if (p.ended) histories_.AddEnded(p.target, p.below, now);
   t.uop = p.target;
   t.replaces = UOp();
   TakeContents(t, answer, returned);

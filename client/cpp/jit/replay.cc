@@ -285,7 +285,7 @@ void Recording::EndHistories() {
     const auto t = result.lock();
     if (t == nullptr || !IsStored(t->uop)) continue;
     now.since = t->since;
-    histories.AddReplayed(t->uop, all_reads_, now);
+    histories.AddEnded(t->uop, all_reads_, now);
   }
   last_changes_ = histories.changes();
 }

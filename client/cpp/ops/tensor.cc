@@ -239,8 +239,9 @@ absl::StatusOr<std::vector<Tensor>> LeavesOf(const Tensor& loss) {
       any.push_back(floats[i].state().get());
     }
   }
-  UOPD_TRY(graph.histories().CheckWhole(graph.ctx(), values[0],
-                                        reached || all.empty() ? wanted : any, graph.buffers()));
+  // A leaf by declaration that is not below may have been.
+  if (!reached && !all.empty()) wanted.insert(wanted.end(), any.begin(), any.end());
+  UOPD_TRY(graph.histories().CheckWhole(graph.ctx(), values[0], wanted, graph.buffers()));
   return reached ? asked : all;
 }
 
