@@ -86,6 +86,9 @@ def test_bombs():
     wrong = bytearray(data)
     struct.pack_into("<I", wrong, at + 24, size)  # the size in the directory
     with pytest.raises(zipfile.BadZipFile, match=says): zip_extract(Tensor(bytes(wrong)))
+  wrong = bytearray(data)
+  wrong[at + 16] ^= 1  # the CRC-32 in the directory
+  with pytest.raises(zipfile.BadZipFile, match="CRC"): zip_extract(Tensor(bytes(wrong)))
   # Ten names for the same bytes.
   entry, end = bytes(data[at:data.rindex(b"PK\x05\x06")]), bytearray(data[data.rindex(b"PK\x05\x06"):])
   struct.pack_into("<HHI", end, 8, 10, 10, 10 * len(entry))

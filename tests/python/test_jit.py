@@ -361,6 +361,23 @@ def test_gradients_through_a_replay_are_errors():
     assert (y * head).sum().gradient(head)[0].tolist() == [2, 6]  # the replay did not see it
 
 
+def test_assignments_to_arguments_through_all_of_them():
+  """A view that is all of its tensor shares its memory, which the tensor keeps: an argument, or state."""
+  state = Tensor([9.0, 9.0]).realize()
+  for write in (lambda t, y: t.assign(y), lambda t, y: t[:].assign(y), lambda t, y: t.detach().assign(y), lambda t, y: t.reshape(1, 2)[0].assign(y),
+                lambda t, y: t[:].__setitem__(slice(None), y), lambda t, y: t[:][:].detach().assign(y + 0)):
+    @TinyJit
+    def f(a, y):
+      views = [a[:], state[:]]
+      for v in views: write(v, y)
+      read = views[0] + views[1]
+      return a.realize(), state.realize(), read.realize()
+    for i in range(4):
+      a, y = Tensor([0.0, 1.0]).realize(), Tensor([i + 1.0, 7.0]).realize()
+      _, _, read = f(a, y)
+      assert a.tolist() == y.tolist() == state.tolist() == [i + 1, 7] and read.tolist() == [2 * i + 2, 14], i
+
+
 def test_views_as_arguments_that_are_assigned():
   for view in (lambda t: t.detach(), lambda t: t[0:2], lambda t: t[::2], lambda t: t.reshape(2, 2)[0], lambda t: t):
     f = TinyJit(lambda a: (a.assign(a + 10) * 1).realize())

@@ -136,10 +136,15 @@ absl::Status GraphState::Assign(TensorState& t, UOp value, UOp written) {
   for (const auto& [state, now] : changes) UOPD_TRY(Verified(now));
   ++now_;
   ++values_made_;
-  for (const auto& [state, now] : changes) {
+  for (size_t i = 0; i < changes.size(); ++i) {
+    const auto& [state, now] = changes[i];
     for (Recording* r : all_recordings_) r->NoteAssigned(*state);
     NoteWriter(*state);
-    if (IsStored(state->uop) && !state->replaces) state->replaces = state->uop;
+    // A view that is all of what it is a view of shares the memory, which the latter writes.
+    const bool shares =
+        std::any_of(changes.begin() + static_cast<std::ptrdiff_t>(i) + 1, changes.end(),
+                    [old = state->uop](const auto& change) { return change.first->uop == old; });
+    if (IsStored(state->uop) && !state->replaces && !shares) state->replaces = state->uop;
     state->uop = now;
     state->since = now_;
     state->answer = {};

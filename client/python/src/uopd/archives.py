@@ -7,10 +7,12 @@ import io
 import os
 import pathlib
 import struct
-from typing import Any, Callable, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
 from .dtype import dtypes
 from .tensor import Tensor
+
+if TYPE_CHECKING: import zipfile
 
 Result = TypeVar("Result")
 _LOCAL_HEADER = 30  # bytes of the fixed part of a member's own header in a zip file
@@ -96,22 +98,25 @@ def from_path(f: Callable[[Tensor], Result]) -> Callable[[Tensor | str | os.Path
   return call
 
 
-def _inflated(compressed: Any, size: int, name: str) -> bytes:
-  """What deflate made smaller. Not one byte more than `size` is made of it."""
+def _inflated(compressed: Any, member: zipfile.ZipInfo) -> bytes:
+  """What deflate made smaller. Not one byte more than the archive says is made of it."""
   import zipfile
   import zlib
+  size, name, crc = member.file_size, member.filename, member.CRC
   if size > _MOST_INFLATED * (len(compressed) + 1): raise zipfile.BadZipFile(f"{name} cannot have {size} bytes")
   stream = zlib.decompressobj(-15)
   try: out = stream.decompress(bytes(compressed), size) if size else b""
   except zlib.error as e: raise zipfile.BadZipFile(f"{name} cannot be unpacked: {e}") from None
   if len(out) != size: raise zipfile.BadZipFile(f"{name} has {len(out)} bytes, not {size} as the archive says")
   if size and not stream.eof and stream.decompress(stream.unconsumed_tail, 1): raise zipfile.BadZipFile(f"{name} is longer than the {size} bytes that the archive says")
+  if zlib.crc32(out) != crc: raise zipfile.BadZipFile(f"{name} has other bytes than when it was packed: its CRC-32 differs")
   return out
 
 
 @from_path
 def zip_extract(t: Tensor) -> dict[str, Tensor]:
-  """The members of a zip file by name, as uint8. What is stored stays a part of the file; what is compressed is unpacked now.
+  """The members of a zip file by name, as uint8. What is stored stays a part of the file, and is not read or checked now; what is compressed is
+  unpacked, and checked, now.
 
   zipfile.BadZipFile for what is no such file, NotImplementedError for other compressions than deflate and for encryption. Memory is bounded by what deflate can
   make of the file: 1032 times its size.
@@ -137,7 +142,7 @@ def zip_extract(t: Tensor) -> dict[str, Tensor]:
       if member.compress_type == zipfile.ZIP_STORED:
         if member.file_size != member.compress_size: raise zipfile.BadZipFile(f"{member.filename} is stored and has two sizes")
         out[member.filename] = part
-      elif member.compress_type == zipfile.ZIP_DEFLATED: out[member.filename] = Tensor(_inflated(part._bytes(), member.file_size, member.filename))
+      elif member.compress_type == zipfile.ZIP_DEFLATED: out[member.filename] = Tensor(_inflated(part._bytes(), member))
       else: raise NotImplementedError(f"{member.filename} has the compression {member.compress_type}")
   return out
 
