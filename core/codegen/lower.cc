@@ -15,6 +15,7 @@
 #include "core/codegen/opt/order_loops.h"
 #include "core/codegen/opt/pipeline_form.h"
 #include "core/codegen/opt/prepare_stages.h"
+#include "core/codegen/opt/sum_blocks.h"
 #include "core/codegen/passes/blocks/barriers.h"
 #include "core/codegen/passes/blocks/group_mma.h"
 #include "core/codegen/passes/blocks/hoist_shared.h"
@@ -243,6 +244,9 @@ absl::StatusOr<LoweredKernel> LowerFor(UOpContext& ctx, UOp sink, const Target& 
   kernel = DecomposeTranscendentals(ctx, kernel, target,
                                     has(OptKind::kOnline) && has(OptKind::kTensorCore));
   UOPD_TRY(check());
+  // Rows in blocks (ONLINE) have short sums.
+  if (!has(OptKind::kTensorCore) && !has(OptKind::kOnline))
+    kernel = BlockLongSums(ctx, kernel, target);
   kernel = LowerStages(ctx, kernel);
   UOPD_TRY(check());
   UOPD_ASSIGN(kernel, Unroll(ctx, kernel, target));

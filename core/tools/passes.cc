@@ -11,6 +11,7 @@
 #include "core/codegen/opt/order_loops.h"
 #include "core/codegen/opt/parse_opts.h"
 #include "core/codegen/opt/prepare_stages.h"
+#include "core/codegen/opt/sum_blocks.h"
 #include "core/codegen/passes/blocks/barriers.h"
 #include "core/codegen/passes/blocks/map_threads.h"
 #include "core/codegen/passes/decompose.h"
@@ -108,6 +109,9 @@ Result WidenSmallFloats(UOpContext& ctx, UOp root, std::string_view) {
 }
 Result DecomposeTranscendentals(UOpContext& ctx, UOp root, std::string_view) {
   return codegen::DecomposeTranscendentals(ctx, root, DefaultTarget());
+}
+Result BlockSums(UOpContext& ctx, UOp root, std::string_view) {
+  return codegen::BlockLongSums(ctx, root, DefaultTarget());
 }
 Result LowerStages(UOpContext& ctx, UOp root, std::string_view) {
   return codegen::LowerStages(ctx, root);
@@ -225,6 +229,7 @@ constexpr Pass kPasses[] = {
     {"widen_small_floats", "", "compute floats below 32 bits in f32", WidenSmallFloats},
     {"decompose_transcendentals", "", "EXP2, EXP, LOG2, LOG, SIN, COS, POW as polynomials",
      DecomposeTranscendentals},
+    {"block_sums", "", "long sums of floats become sums of the sums of blocks", BlockSums},
     {"lower_stages", "", "STAGE becomes an array and the loop that fills it", LowerStages},
     {"unroll", "", "UPCAST and UNROLL ranges become copies", Unroll},
     {"vectorise", "", "VECTOR ranges become values of shape (n,)", Vectorise},

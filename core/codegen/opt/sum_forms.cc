@@ -68,7 +68,9 @@ std::vector<int64_t> AxesOfSum(UOp sum) {
 
 SumForms::SumForms(const ir::UOpContext& ctx, UOp sink, const Target& target)
     : target_(target), sums_(FloatSums(ctx, sink)) {
-  if (!sums_.empty()) CountCopies(ctx, sink);
+  if (sums_.empty()) return;
+  CountCopies(ctx, sink);
+  blocks_ = LongSums(ctx, sink, target);
 }
 
 void SumForms::CountCopies(const ir::UOpContext& ctx, UOp sink) {
@@ -97,6 +99,12 @@ void SumForms::CountCopies(const ir::UOpContext& ctx, UOp sink) {
 }
 
 std::string SumForms::Of(UOp sum, std::span<const int64_t> axes) const {
+  const auto blocks = blocks_.find(sum.id());
+  const std::string out = WithoutBlocks(sum, axes);
+  return blocks == blocks_.end() ? out : Cat(out, " ", Text(sum, blocks->second));
+}
+
+std::string SumForms::WithoutBlocks(UOp sum, std::span<const int64_t> axes) const {
   std::vector<UOp> loops, terms;
   bool unrolled = false, in_loop = false;
   for (UOp r : sum.Is(Op::SCAN) ? sum.scanned() : sum.closed()) {

@@ -3,8 +3,8 @@
 //
 // Elementwise operations give the same bits in every kernel. A reduction of floats does not: opts decide
 // the order of its terms (docs/codegen.md, Numbers). The *form* of a reduction says which: its loops in
-// the order in which they run, its unrolled and vectorised ranges, and whether unrolled terms join one
-// accumulator in turn or have accumulators of their own (passes/unroll.cc).
+// the order in which they run, its unrolled and vectorised ranges, whether unrolled terms join one
+// accumulator in turn or have accumulators of their own (passes/unroll.cc), and its blocks (sum_blocks.h).
 #pragma once
 #include <cstdint>
 #include <span>
@@ -13,6 +13,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "core/base/target/target.h"
+#include "core/codegen/opt/sum_blocks.h"
 #include "core/ir/context.h"
 
 namespace uopd::codegen {
@@ -36,11 +37,13 @@ class SumForms {
   std::string Of(ir::UOp sum, std::span<const int64_t> axes) const;
 
  private:
+  std::string WithoutBlocks(ir::UOp sum, std::span<const int64_t> axes) const;
   void CountCopies(const ir::UOpContext& ctx, ir::UOp sink);
 
   const Target& target_;
   std::vector<ir::UOp> sums_;
-  absl::flat_hash_map<uint32_t, int64_t> copies_;  // by id of a sum: by unrolled ranges around it
+  absl::flat_hash_map<uint32_t, SumBlocks> blocks_;  // by id of a sum that is cut into blocks
+  absl::flat_hash_map<uint32_t, int64_t> copies_;    // by id of a sum: by unrolled ranges around it
 };
 
 }  // namespace uopd::codegen

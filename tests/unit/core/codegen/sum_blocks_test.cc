@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+// Long sums are exact to a few roundings, whatever their loops, sizes and opts.
+#include "core/codegen/opt/sum_blocks.h"
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "core/codegen/opt/parse_opts.h"
+#include "gtest/gtest.h"
+#include "tests/support/kernel_check.h"
+#include "tests/support/lowered_run.h"
+
+namespace uopd {
+namespace {
+
+using codegen::SumBlocks;
+using ir::UOp;
+using ir::UOpContext;
+
+std::optional<SumBlocks> BlocksOf(std::initializer_list<int64_t> loops, int64_t terms = 1,
+                                  bool of_products = false) {
+  return codegen::BlocksOfSum(std::span(loops.begin(), loops.size()), terms, of_products);
+}
+
+TEST(SumBlocksTest, ShortSumsHaveNone) {
+  EXPECT_FALSE(BlocksOf({1023}));
+  EXPECT_FALSE(BlocksOf({64, 3, 3}));
+  EXPECT_FALSE(BlocksOf({32}, 16));
+  EXPECT_FALSE(BlocksOf({0, 4096}));
+  EXPECT_FALSE(BlocksOf({4}, 1024)) << "the terms of one iteration are more than a block";
+}
+
+TEST(SumBlocksTest, BlocksHaveAtMost512Terms) {
+  EXPECT_EQ(BlocksOf({4096}), (SumBlocks{1, 512}));
+  EXPECT_EQ(BlocksOf({2000}), (SumBlocks{1, 500})) << "a divisor";
+  EXPECT_EQ(BlocksOf({2003}), (SumBlocks{1, 512})) << "there is none";
+  EXPECT_EQ(BlocksOf({512, 3, 3}), (SumBlocks{1, 32})) << "of the outermost loop";
+  EXPECT_EQ(BlocksOf({512, 3}, 3), (SumBlocks{1, 32})) << "the innermost loop is unrolled";
+  EXPECT_EQ(BlocksOf({8, 32, 32}), (SumBlocks{2, 16}));
+  EXPECT_EQ(BlocksOf({101, 400}), (SumBlocks{1, 0})) << "an iteration of the outer loop is a block";
+  EXPECT_EQ(BlocksOf({-1}), (SumBlocks{1, 512})) << "of a symbolic size";
+}
+
+TEST(SumBlocksTest, OnlyLongSumsOfProductsHaveBlocks) {
+  EXPECT_FALSE(BlocksOf({16383}, 1, true));
+  EXPECT_FALSE(BlocksOf({512, 3, 3}, 1, true));
+  EXPECT_FALSE(BlocksOf({-1}, 1, true));
+  EXPECT_EQ(BlocksOf({4096}, 4, true), (SumBlocks{1, 128}));
+}
+
+TEST(SumBlocksTest, BlocksOfVeryLongSumsAreLonger) {
+  EXPECT_EQ(BlocksOf({1 << 24}), (SumBlocks{1, 4096}));
+}
+
+std::vector<uint8_t> Positive(int64_t n, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::uniform_real_distribution<float> uniform(1, 2);
+  std::vector<uint8_t> out(static_cast<size_t>(n) * 4);
+  for (size_t at = 0; at < out.size(); at += 4) {
+    const float x = uniform(random);
+    std::memcpy(&out[at], &x, 4);
+  }
+  return out;
+}
+
+float At(const std::vector<uint8_t>& floats, int64_t i) {
+  float out = 0;
+  std::memcpy(&out, &floats[static_cast<size_t>(i) * 4], 4);
+  return out;
+}
+
+// The largest relative error of the products of an m x k matrix and a k x n matrix by a kernel with these opts.
+double ErrorOfProduct(int64_t m, int64_t k, int64_t n, std::string_view opts) {
+  UOpContext ctx;
+  const UOp sink = tests::MatmulKernel(ctx, m, n, k, false, false);
+  const Target target = tests::WideTarget();
+  const std::vector<codegen::Opt> list = *codegen::ParseOpts(opts);
+  codegen::Options options;
+  if (opts != "heuristic") options.opts = &list;
+  const auto lowered = codegen::Lower(ctx, sink, target, options);
+  EXPECT_TRUE(lowered.ok()) << lowered.status();
+  if (!lowered.ok()) return INFINITY;
+  tests::Memory memory = {std::vector<uint8_t>(static_cast<size_t>(m * n) * 4), Positive(m * k, 1),
+                          Positive(k * n, 2)};
+  const absl::Status ran = tests::RunLowered(ctx, *lowered, target, memory, {});
+  EXPECT_TRUE(ran.ok()) << ran;
+  double out = 0;
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      double exact = 0;
+      for (int64_t s = 0; s < k; ++s)
+        exact += static_cast<double>(At(memory[1], i * k + s)) * At(memory[2], s * n + j);
+      out = std::max(out, std::abs(At(memory[0], i * n + j) - exact) / exact);
+    }
+  }
+  return out;
+}
+
+// In one accumulator the largest errors of these sums are 8e-6 and more.
+TEST(SumBlocksTest, LongProductsAreAccurate) {
+  for (const char* opts :
+       {"", "VECTOR(1, 16) UPCAST(0, 4)", "VECTOR(1, 16) UNROLL(2, 4)",
+        "VECTOR(1, 16) UPCAST(0, 4) UNROLL(2, 2)", "THREAD(0, 2)", "UPCAST(0, 4) UNROLL(2, 3)"}) {
+    for (const int64_t k : {16384, 16387, 18432})
+      EXPECT_LT(ErrorOfProduct(4, k, 16, opts), 1.2e-6) << opts << " over " << k;
+  }
+}
+
+// Sums of two axes, of lanes, of a symbolic size, and two sums in one loop: compiled and interpreted.
+TEST(SumBlocksTest, LoopsOfAllKindsAreCut) {
+  for (const char* opts : {"", "VECTOR(1, 8)", "UNROLL(2, 0)", "UNROLL(1, 4)", "VECTOR(2, 8)",
+                           "UPCAST(0, 3) UNROLL(1, 5)"}) {
+    for (const bool two : {false, true}) {
+      UOpContext ctx;
+      tests::KernelBuilder b(ctx);
+      const UOp i = b.Loop(6), r = b.Reduced(75), s = b.Reduced(16);
+      const UOp x = b.Load(b.Buffer(1, ir::Dtype::F32, 7200), b.At(i, 1200, b.At(r, 16, s)));
+      UOp sum = ir::ReduceRanges(ctx, ir::Op::ADD, x, std::vector{r, s});
+      if (two) {
+        const UOp squares =
+            ir::ReduceRanges(ctx, ir::Op::ADD, ir::Mul(ctx, x, x), std::vector{r, s});
+        const UOp largest = ir::ReduceRanges(ctx, ir::Op::MAX, x, std::vector{r, s});
+        sum = ir::Add(ctx, ir::Add(ctx, sum, squares), largest);
+      }
+      const UOp sink = b.Kernel({b.StoreLoops(b.Buffer(0, ir::Dtype::F32, 6), i, sum, {i})});
+      const auto list = *codegen::ParseOpts(opts);
+      EXPECT_EQ(
+          tests::CheckOpts(ctx, sink, {std::vector<uint8_t>(24), Positive(7200, 3)}, list, 2e-6),
+          "")
+          << opts << (two ? ", three reductions" : "");
+    }
+  }
+}
+
+TEST(SumBlocksTest, TheLastBlockOfASymbolicSizeIsShorter) {
+  UOpContext ctx;
+  tests::KernelBuilder b(ctx);
+  const UOp n = ir::Variable(ctx, "n", 1, 3000);
+  const UOp i = b.Loop(2), r = b.Reduced(n);
+  const UOp x = b.Load(b.Buffer(1, ir::Dtype::F32, 6000), b.At(i, 3000, r));
+  const UOp sink =
+      b.Kernel({b.StoreLoops(b.Buffer(0, ir::Dtype::F32, 2), i,
+                             ir::ReduceRanges(ctx, ir::Op::ADD, x, std::vector{r}), {i})});
+  for (const int64_t size : {1, 511, 512, 513, 2999, 3000}) {
+    tests::CheckOptions check{.target = tests::WideTarget()};
+    check.variables = {{"n", size}};
+    check.tolerance = 2e-6;
+    EXPECT_EQ(tests::CheckKernel(ctx, sink, {std::vector<uint8_t>(8), Positive(6000, 4)}, check),
+              "")
+        << size;
+  }
+}
+
+}  // namespace
+}  // namespace uopd
