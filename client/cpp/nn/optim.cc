@@ -145,6 +145,8 @@ absl::Status Optimizer::UseState(std::vector<Tensor> state) {
   }
   for (size_t i = 0; i < state.size(); ++i) {
     UOPD_TRY(state[i].status());
+    if (state[i].state()->graph != state_[i].state()->graph)
+      return absl::InvalidArgumentError(Cat("state ", i, " belongs to another client"));
     if (state[i].dims() != state_[i].dims() || state[i].dtype() != state_[i].dtype()) {
       return absl::InvalidArgumentError(
           Cat("state ", i, " is a tensor of ", ir::Name(state[i].dtype()), " ", ShapeText(state[i]),

@@ -37,7 +37,7 @@ class Optimizer {
   // realised before the first step, the first step has the same graph as all others.
   const std::vector<Tensor>& state() const { return state_; }
   // From now on these are the state, in the order of state(): another optimiser's, which was made for equal parameters, goes on
-  // here. INVALID_ARGUMENT if there are more or fewer, or one has another shape or dtype; the state is the old one then.
+  // here. INVALID_ARGUMENT if there are more or fewer, or one has another shape, dtype or client; the state is the old one then.
   // REQUIRES: it is no group, nor a member of one that exists.
   absl::Status UseState(std::vector<Tensor> state);
 

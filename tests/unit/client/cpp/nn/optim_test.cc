@@ -215,6 +215,9 @@ TEST_F(OptimTest, GoesOnWithTheStateOfAnother) {
               HasSubstr("1 tensors of state for an optimiser that has 5"));
   copies[3] = In({3}, {1, 2, 3});
   EXPECT_THAT(StatusText(other->UseState(copies)), HasSubstr("state 3 is a tensor of"));
+  Client another(std::make_shared<InterpreterExecutor>());
+  copies[0] = another.Ones(state[0].dims());
+  EXPECT_THAT(StatusText(other->UseState(copies)), HasSubstr("state 0 belongs to another client"));
 }
 
 TEST_F(OptimTest, RefusesRatesThatAreNone) {
