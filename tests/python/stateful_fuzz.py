@@ -4,12 +4,15 @@ NumPy (stateful_model.py), and against tinygrad where it is installed.
 
   UOPD_DAEMON=build/release/bin/uopd build/python-venv/bin/python tests/python/stateful_fuzz.py --count 20000 --seed 1
 
-A program that gives something else is printed, without the steps that do not matter.
+A program that gives something else is printed, without the steps that do not matter. With --devices every tensor lies on several devices, in
+pieces along an axis or whole on each (UOPD_DEVICE_LIST=CPU:0,CPU:1,CPU:2 for the daemon).
 """
 import argparse
 import collections
+import os
 import sys
 import time
+import zlib
 
 import numpy as np
 from stateful_programs import Log, Maker, model_scope, run
@@ -40,11 +43,37 @@ def tinygrad_scope(log):
   return {"Tensor": Tensor, "TinyJit": TinyJit, "np": np, "see": log.see, "see_gradient": log.see_gradient}
 
 
-SCOPES = {"uopd": uopd_scope, "tinygrad": tinygrad_scope}
+class Placed:
+  """Makes tensors as Tensor does, and puts them on several devices: those of a shape in one layout, as the arguments of a recorded function have to be."""
+  salt = 0
+
+  def __init__(self, devices):
+    from uopd import Tensor
+    self.devices, self.make = devices, Tensor
+  def place(self, t):
+    axes = [i for i, n in enumerate(t.shape) if n >= len(self.devices)] + [None]
+    return t.shard(self.devices, axes[zlib.crc32(repr((t.shape, self.salt)).encode()) % len(axes)])
+  def __call__(self, *args, **kwargs): return self.place(self.make(*args, **kwargs))
+  def __getattr__(self, name):
+    f = getattr(self.make, name)
+    if name in ("stack", "cat", "where", "maximum", "minimum"): return f
+    return lambda *args, **kwargs: self.place(f(*args, **kwargs))
 
 
-def refusal(error):
-  return next((text for text in REFUSED if text in str(error)), None)
+def devices_scope(log):
+  names = os.environ.get("UOPD_DEVICE_LIST", "CPU:0,CPU:1").split(",")
+  return uopd_scope(log) | {"Tensor": Placed(tuple(names[:2 + Placed.salt % (len(names) - 1)]))}
+
+
+SCOPES = {"uopd": uopd_scope, "devices": devices_scope, "tinygrad": tinygrad_scope}
+
+
+# With tensors on several devices: results of operations lie in pieces of their own, and are no argument for what was recorded with others.
+REFUSED_ON_DEVICES = {"; the function was recorded with": "an argument in other pieces than the recorded one"}
+
+
+def refusal(error, library):
+  return next((text for text in {**REFUSED, **(REFUSED_ON_DEVICES if library == "devices" else {})} if text in str(error)), None)
 
 
 def difference(steps, library):
@@ -57,7 +86,7 @@ def difference(steps, library):
     if a.shape != b.shape or (a.dtype.kind == "b") != (b.dtype.kind == "b") or not np.array_equal(a, b):
       return f"{a.tolist()} instead of {b.tolist()}", None
   if error is None: return None, None
-  text = refusal(error)
+  text = refusal(error, library)
   return (None, text) if text else (f"{type(error).__name__}: {error} (in: {steps[done]})", None)
 
 
@@ -90,6 +119,7 @@ def fuzz(seed, count, library="uopd", length=22, report=print, most=20, **choice
   refused, different, began = collections.Counter(), 0, time.monotonic()
   for i in range(seed, seed + count):
     steps, _ = Maker(i, **choices).program(length)
+    Placed.salt = i
     what, text = difference(steps, library)
     if text: refused[text] += 1
     if what is not None:
@@ -107,6 +137,7 @@ def main():
   parser.add_argument("--count", type=int, default=1000)
   parser.add_argument("--length", type=int, default=22, help="steps of a program")
   parser.add_argument("--most", type=int, default=20, help="different programs after which it ends")
+  parser.add_argument("--devices", action="store_true", help="tensors on several devices")
   parser.add_argument("--tinygrad", action="store_true", help="tinygrad against the model: programs without recorded functions, gradients and tensors that are older than an assignment")
   parser.add_argument("--show", action="store_true", help="print the program of the seed")
   for what in ("jit", "gradients"): parser.add_argument(f"--no-{what}", dest=what, action="store_false", help=f"programs without {what}")
@@ -116,7 +147,7 @@ def main():
   if args.show:
     print("\n".join(Maker(args.seed, **choices).program(args.length)[0]))
     return
-  count, refused, different = fuzz(args.seed, args.count, "tinygrad" if args.tinygrad else "uopd", args.length, most=args.most, **choices)
+  count, refused, different = fuzz(args.seed, args.count, "tinygrad" if args.tinygrad else "devices" if args.devices else "uopd", args.length, most=args.most, **choices)
   print(f"{count} programs, {different} different; refused: {dict(refused)}")
   sys.exit(different > 0)
 

@@ -270,6 +270,8 @@ class Model:
                                      ("written", at.tobytes()), (whole.node,) if np.array_equal(value, whole.a) else ())))
         changes[-1][1].placed = moved.base or moved
         if moved is not x.node: changes[-1][1].put = moved
+        elif whole.node.put is not None:  # as it was taken from a view, which is written as well
+          changes[-1][1].put = next((n for t, n in changes[:-1] if whole.node.put in t.node.and_copied()), None)
       link = up, above, where
     for t, n in changes: t.node, t.was_assigned = n, True
     return self

@@ -152,6 +152,38 @@ def test_every_part_that_is_written_arrives(two_devices, axis):
     assert total.item() == want.sum() and np.array_equal(x.numpy(), want)
 
 
+@pytest.mark.parametrize("axis", [0, 1, None])
+def test_assigned_tensors_stay_where_they_are(axis):
+  """Whatever is assigned: a number, a value in other pieces, one of a single device, all elements through views."""
+  array = np.arange(12, dtype=np.float32).reshape(4, 3)
+  for write, want in ((lambda t: t.assign(3), array * 0 + 3), (lambda t: t.assign(Tensor.zeros(4, 3)), array * 0), (lambda t: t.assign(Tensor(array).shard(TWO, 1) * 2), array * 2),
+                      (lambda t: t.assign(Tensor(array).shard(TWO[::-1], 0)), array), (lambda t: t.assign(Tensor(array).shard(TWO)), array),
+                      (lambda t: t.assign(Tensor(array)), array), (lambda t: t.reshape(-1).assign(5), array * 0 + 5), (lambda t: t[:].assign(Tensor.ones(4, 3)), array * 0 + 1),
+                      (lambda t: t.flip(0).assign(Tensor(array).shard(TWO, 0)), array[::-1])):
+    for held in (False, True):  # in place, and beside the old contents
+      x = (Tensor(array) + 1).shard(TWO, axis).realize()
+      layout, old = x._h.shard_axis, x * 1 if held else None
+      write(x)
+      assert x.device == TWO and x._h.shard_axis == layout
+      assert np.array_equal(x.realize().numpy(), want) and x.device == TWO and x._h.shard_axis == layout
+      if held: assert np.array_equal(old.numpy(), array + 1)
+
+
+def test_a_replay_names_the_pieces_of_another_argument():
+  f = TinyJit(lambda x: (x + 1).realize())
+  for _ in range(2): f(Tensor.ones(4).contiguous().shard(TWO, 0).realize())
+  with pytest.raises(uopd.errors.JitError, match=r"on CPU:0; the function was recorded with f32 \(4\) on CPU:0, CPU:1 in pieces \(2, 2\) along axis 0"):
+    f(Tensor.ones(4).contiguous().realize())
+
+
+def test_random_programs_on_devices(monkeypatch):
+  import stateful_fuzz
+  monkeypatch.delenv("UOPD_DEVICE_LIST", raising=False)
+  reports = []
+  count, _, different = stateful_fuzz.fuzz(1, 40, "devices", report=reports.append)
+  assert (count, different) == (40, 0), "\n".join(reports)
+
+
 def test_values_of_several_devices_do_not_meet():
   a, b = Tensor([1.0, 2.0, 3.0]), Tensor([1, 2, 0], device="CPU:1")
   c = b.float()

@@ -101,6 +101,29 @@ std::shared_ptr<TensorState> GraphState::NewAlias(const std::shared_ptr<TensorSt
   return out;
 }
 
+UOp GraphState::InPiecesOf(UOp like, UOp value) {
+  if (!InPieces(like)) return value;
+  const ir::Layout to = LayoutOf(like);
+  if (LayoutOf(value) == to) return value;
+  const ir::Shape shape = *ctx_->ShapeOf(value);
+  ir::SymbolicDims starts(shape.size(), ctx_->Idx(0)), box(shape.begin(), shape.end());
+  std::vector<UOp> pieces;
+  int64_t begin = 0;
+  for (size_t i = 0; i < to.devices.size(); ++i) {
+    UOp piece = value;
+    if (to.sharded()) {
+      const auto axis = static_cast<size_t>(to.axis);
+      starts[axis] = ctx_->Idx(begin);
+      box[axis] = ctx_->Idx(to.sizes[i]);
+      begin += to.sizes[i];
+      piece = ir::Shrink(*ctx_, value, ir::ShapeArg(*ctx_, starts), ir::ShapeArg(*ctx_, box));
+    }
+    pieces.push_back(ctx_->Make(Op::COPY, value.dtype(), {piece}, ctx_->Data({}, to.devices[i])));
+  }
+  return ctx_->Make(Op::MULTI, value.dtype(), pieces,
+                    ctx_->Data(to.sharded() ? ir::Dims{to.axis} : ir::Dims{}, ""));
+}
+
 absl::Status GraphState::Assign(TensorState& t, UOp value, UOp written) {
   UOPD_TRY(CheckSamePlace(t.uop, value));
   // A view may be older than the assignments to what it is a view of: then its own value is news there.
@@ -133,7 +156,11 @@ absl::Status GraphState::Assign(TensorState& t, UOp value, UOp written) {
     }
     changes.emplace_back(&whole, Written(*ctx_, whole.uop, steps, given));
   }
-  for (const auto& [state, now] : changes) UOPD_TRY(Verified(now));
+  for (auto& [state, now] : changes) {
+    // A tensor in pieces stays where it is; a part of it may be on other devices than its new value.
+    if (state->view.of == nullptr || state->view.steps.empty()) now = InPiecesOf(state->uop, now);
+    UOPD_TRY(Verified(now));
+  }
   ++now_;
   ++values_made_;
   for (size_t i = 0; i < changes.size(); ++i) {

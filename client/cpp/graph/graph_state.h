@@ -124,6 +124,8 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   // INVALID_ARGUMENT if a tensor of value `to` cannot be assigned `from`, which is on another device.
   absl::Status CheckSamePlace(ir::UOp to, ir::UOp from);
   bool InPieces(ir::UOp u) { return multi_ && LayoutOf(u).pieces; }
+  // The value on the devices and in the pieces of `like`, if that is in pieces.
+  ir::UOp InPiecesOf(ir::UOp like, ir::UOp value);
   // The value of u as a new node that is equal to no other node. It is computed and stored; with
   // CONTIGUOUS_BACKWARD only gradients see it.
   ir::UOp Distinct(ir::UOp u, ir::Op op = ir::Op::CONTIGUOUS);

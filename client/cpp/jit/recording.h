@@ -133,6 +133,7 @@ class Recording {
   // the function takes from these by another name.
   void Watch(std::span<const Tensor> inputs);
   static Input Describe(const Tensor& t);
+  std::string PlaceText(const Input& input) const;
   // A tensor that is older than the recording is state, and stays as it is. Any other output is no view: the contents that replays give
   // it are those of no other tensor. If no call computes it, because it is an alias of an argument or of state, or a constant, it gets a
   // copy, which replays compute.

@@ -170,6 +170,18 @@ absl::Status Recording::KeepValues(std::span<const Tensor> inputs,
   return absl::OkStatus();
 }
 
+std::string Recording::PlaceText(const Input& input) const {
+  const auto name = [this](const std::string& device) {
+    return device.empty() ? graph_->executor().default_device() : std::string_view(device);
+  };
+  if (input.devices.size() < 2) return std::string(name(input.device));
+  std::string out;
+  for (const std::string& device : input.devices)
+    Append(out, out.empty() ? "" : ", ", name(device));
+  return input.axis < 0 ? out
+                        : Cat(out, " in pieces ", Text(input.sizes), " along axis ", input.axis);
+}
+
 absl::Status Recording::CheckInputs(std::span<const Tensor> inputs) const {
   for (size_t i = 0; i < inputs.size(); ++i) {
     UOPD_TRY(WithFrame(inputs[i].status(), Cat("taking input ", i, " of a Jit")));
@@ -177,10 +189,10 @@ absl::Status Recording::CheckInputs(std::span<const Tensor> inputs) const {
     if (got.dtype != want.dtype || got.dims != want.dims || got.device != want.device ||
         got.devices != want.devices || got.axis != want.axis || got.sizes != want.sizes ||
         got.form != want.form) {
-      return absl::InvalidArgumentError(Cat("Jit: input ", i, " is ", Shown(*inputs[i].state()),
-                                            " on ", got.device, "; the function was recorded with ",
-                                            ir::Name(want.dtype), " ", Text(want.dims), " on ",
-                                            want.device));
+      return absl::InvalidArgumentError(
+          Cat("Jit: input ", i, " is ", Shown(*inputs[i].state()), " on ", PlaceText(got),
+              "; the function was recorded with ", ir::Name(want.dtype), " ", Text(want.dims),
+              " on ", PlaceText(want)));
     }
     if (want.named && inputs[i].state() != want.given.lock()) {
       return Misused(
