@@ -500,6 +500,18 @@ def test_backward_beyond_the_limit_of_histories():
     assert (w.grad is not None) == (n == 4)
 
 
+def test_a_leaf_that_is_read_after_what_was_computed_from_it():
+  """The leaf had no memory when that was read."""
+  for make in (lambda: Tensor([1.0, 2.0]), lambda: Tensor([1.0, 2.0]) + 0, lambda: Tensor.rand(2), lambda: Tensor.ones(2), lambda: Tensor([0.5, 1.0, 3.0])[:2] * 2):
+    for order in ("", "s", "y", "ys", "sy", "yz", "zys", "ysz", "szy", "zsy", "yzs"):
+      s = make().requires_grad_(True)
+      y = s * 3
+      z = y * 2
+      for name in order: {"s": s, "y": y, "z": z}[name].numpy()
+      (y + z).sum().backward()
+      assert s.grad is not None and s.grad.tolist() == [9, 9], order
+
+
 def test_gradients_by_what_an_assigned_tensor_was_computed_from():
   """A tensor that is written over is lost as a source of gradients: that is an error, and not a gradient of zero."""
   def gradient(*also):

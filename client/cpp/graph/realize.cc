@@ -187,11 +187,12 @@ void GraphState::PlanHistories(Plan& plan) {
   NumberSet asked = known, of_ended;
   for (Pending& p : plan.pending) {
     const UOp value = p.state->uop;
-    // A leaf by declaration has no history: it is what gradients are asked for.
-    if (!ir::IsFloat(value.dtype()) || p.state->requires_grad.value_or(false)) continue;
+    if (!ir::IsFloat(value.dtype())) continue;
     if (!histories_.empty()) {  // those that contain this graph will read its buffers
       for (uint64_t number : ReadsOf(value)) asked.Insert(number);
     }
+    // A leaf by declaration has no history: it is what gradients are asked for.
+    if (p.state->requires_grad.value_or(false)) continue;
     // What it shares with others of the request it reads from where that is stored.
     auto own = stored.extract(value.id());
     const absl::Cleanup back = [&] { stored.insert(std::move(own)); };
