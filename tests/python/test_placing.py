@@ -20,6 +20,11 @@ def two_devices():
 TWO = ("CPU", "CPU:1")
 
 
+class Array(np.ndarray):
+  """An array that has `assign`, as a tensor."""
+  def assign(self, value): self[...] = value
+
+
 def test_names():
   assert Device.DEFAULT == "CPU" and Device.devices == ["CPU", "CPU:1"] and Device["cpu:1"].device == "CPU:1" and Device["CPU:0"].device == "CPU"
   assert Device.canonicalize("cpu") == Device.canonicalize("CPU:0") == "CPU" and Device.canonicalize("cpu:1") == f"{Device.DEFAULT}:1" == "CPU:1"
@@ -112,10 +117,15 @@ def test_symbolic_parts_of_pieces(two_devices, axis):
     assert np.array_equal(how(cut(x, n(3))).numpy(), how(cut(Tensor(array), 3)).numpy())
   step = TinyJit(lambda m: (cut(x, m) + 1).realize())
   for m in (2, 3, 1, 4): assert np.array_equal(step(n(m)).numpy(), cut(array, m) + 1)
-  kept, want = Tensor.zeros(10, 4).shard(TWO, axis).contiguous().realize(), np.zeros((10, 4))
+  kept, want = Tensor.zeros(10, 4).shard(TWO, axis).contiguous().realize(), np.zeros((10, 4)).view(Array)
   cut(kept, n(2)).assign(Tensor.ones(*cut(kept, n(2)).shape).shard(TWO, axis))
   cut(want, 2)[:] = 1
   assert np.array_equal(kept.numpy(), want)
+  for write in (lambda t, m: t.__setitem__(slice(None, m), 2), lambda t, m: t.__setitem__(slice(m, None), 3), lambda t, m: t.__setitem__(m, 4),
+                lambda t, m: t.__setitem__((slice(None), slice(None, m)), 5), lambda t, m: t.__setitem__(slice(m, m + 3), 6), lambda t, m: t[:m][1:].assign(7)):
+    write(kept, n(3))
+    write(want, 3)
+    assert np.array_equal(kept.realize().numpy(), want)
 
 
 @pytest.mark.parametrize("axis", [0, 1, None])
@@ -130,8 +140,6 @@ def test_every_part_that_is_written_arrives(two_devices, axis):
       if how == 0: t[rows, columns] = value
       elif how == 1: t[rows, columns].assign(value.expand(*t[rows, columns].shape) if isinstance(value, Tensor) else np.full(t[rows, columns].shape, value))
       else: t[rows][:, columns] += value
-  class Array(np.ndarray):  # which has `assign` like a tensor
-    def assign(self, value): self[...] = value
   for _ in range(25):
     plan = [(box(5), box(4), int(rng.integers(0, 3))) for _ in range(int(rng.integers(2, 6)))]
     values = rng.integers(1, 50, len(plan)).astype(np.float32)

@@ -33,9 +33,9 @@ bool CanBeStored(UOp whole, std::span<const UOp> steps) {
   if (!IsStored(stored)) return false;
   if (steps.size() != 1 || !steps[0].Is(Op::SHRINK)) return false;
   if (stored.ints().empty()) return true;
-  const UOp starts = steps[0].src(1);
+  const UOp starts = steps[0].src(1), sizes = steps[0].src(2);
   const auto axis = static_cast<size_t>(stored.ints()[0]);
-  return starts.src(axis).Is(Op::CONST);
+  return starts.src(axis).Is(Op::CONST) && sizes.src(axis).Is(Op::CONST);
 }
 
 }  // namespace
