@@ -213,3 +213,21 @@ def test_acosh():
   assert np.allclose(Tensor(v).acosh().numpy(), want, 3e-7, equal_nan=True)
   x = Tensor([1.0, 1.5, 1e19])
   assert np.allclose(x.acosh().sum().gradient(x)[0].numpy(), [np.inf, 1 / np.sqrt(1.25), 1e-19], 1e-6)
+
+
+def test_products_are_added_up_in_the_dtype():
+  a, b = Tensor.ones(1, 70000).half(), Tensor.ones(70000, 1).half()
+  row, column = Tensor([[100, 100]], dtype=dtypes.int16), Tensor([[1000], [1000]], dtype=dtypes.int16)
+  for product in (lambda x, y, d: x.dot(y, dtype=d), lambda x, y, d: y.matmul(x, reverse=True, dtype=d), lambda x, y, d: Tensor.einsum("ij,jk->ik", x, y, dtype=d),
+                  lambda x, y, d: x.linear(y, dtype=d), lambda x, y, d: x.reshape(1, 1, 1, -1).conv2d(y.reshape(1, 1, 1, -1), Tensor([0]).cast(x.dtype), dtype=d)):
+    for dtype in (dtypes.float32, dtypes.float64):
+      out = product(a, b, dtype)
+      assert out.dtype is dtype and out.item() == 70000
+    out = product(Tensor.ones(1, 257).bfloat16(), Tensor.ones(257, 1).bfloat16(), "float32")
+    assert out.dtype is dtypes.float32 and out.item() == 257
+    for dtype in (dtypes.int32, dtypes.int64, dtypes.float32):
+      out = product(row, column, dtype)
+      assert out.dtype is dtype and out.item() == 200000
+    out = product(Tensor([[1.5, 2.5]]), Tensor([[2.0], [1.0]]), dtypes.int32)  # narrower: only the sum becomes one
+    assert out.dtype is dtypes.int32 and out.item() in (5, 4)
+    assert product(Tensor([[1.5, 2.5]]), Tensor([[2.0], [1.0]]), dtypes.half).item() == 5.5

@@ -76,6 +76,14 @@ def _plain(data: Any) -> Any:
   return data.tolist() if hasattr(data, "tolist") else data
 
 
+def as_terms(handle: _core.Handle, dtype: DType | None) -> _core.Handle:
+  """A factor of terms that are added up in the dtype: in that dtype, unless it is narrower than its own or of another kind."""
+  own = BY_CORE[handle.dtype]
+  if dtype is None or (dtypes.is_float(own) and not dtypes.is_float(dtype)): return handle
+  wider = dtype.itemsize > own.itemsize or (dtypes.is_float(dtype) and not dtypes.is_float(own))
+  return _core.cast(handle, dtype.core) if wider else handle
+
+
 def to_numpy(handle: _core.Handle) -> numpy.ndarray:
   """A new array with the contents. Types that NumPy does not have become float32."""
   import numpy as np

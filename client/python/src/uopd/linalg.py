@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from . import _core
 from .base import Base, handle, wrap, wrap2
-from .dtype import DTypeLike
+from .convert import as_terms
+from .dtype import DTypeLike, to_dtype
 
 if TYPE_CHECKING:
   from .tensor import Tensor
@@ -19,14 +20,16 @@ class Linalg(Base):
     """The matrix product, as numpy.matmul."""
     return self.matmul(w, dtype=dtype)
   def matmul(self, x: Any, reverse: bool = False, dtype: DTypeLike | None = None) -> Tensor:
-    """The matrix product, as numpy.matmul: leading axes are batches and broadcast; vectors have one axis.
+    """The matrix product, as numpy.matmul: leading axes are batches and broadcast; vectors have one axis. Products are made and added up
+    in the dtype, if it is given and wider than those of the factors.
 
     >>> (Tensor([[1, 2], [3, 4]]) @ Tensor([1, 1])).tolist()
     [3, 7]
     """
-    a, b = self._h, handle(x)
+    to = None if dtype is None else to_dtype(dtype)
+    a, b = as_terms(self._h, to), as_terms(handle(x), to)
     t = wrap(_core.matmul(b, a) if reverse else _core.matmul(a, b))
-    return t if dtype is None else t.cast(dtype)
+    return t if to is None else t.cast(to)
   def __matmul__(self, x: Any) -> Tensor: return self.matmul(x)
   def __rmatmul__(self, x: Any) -> Tensor: return self.matmul(x, True)
   @staticmethod
@@ -37,8 +40,9 @@ class Linalg(Base):
     [3, 14]
     """
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)): operands = tuple(operands[0])
-    t = wrap(_core.einsum(formula, [handle(x) for x in operands]))
-    return t if dtype is None else t.cast(dtype)
+    to = None if dtype is None else to_dtype(dtype)
+    t = wrap(_core.einsum(formula, [as_terms(handle(x), to) for x in operands]))
+    return t if to is None else t.cast(to)
   def tensordot(self, other: Any, axes: Any = 2) -> Tensor:
     """The sum over the last axes of self and the first ones of the other, or over the pairs of two lists of axes."""
     if isinstance(axes, int): return wrap(_core.tensordot_last(self._h, handle(other), axes))

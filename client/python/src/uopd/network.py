@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _core
 from .base import Base, arg, handle, maybe, wrap
+from .convert import as_terms
 from .dtype import DTypeLike, dtypes, to_dtype
 from .errors import WrongArgument
 from .runtime import client
@@ -52,8 +53,9 @@ class Network(Base):
     before, after = _around(padding, n)
     h = self._h
     if before != after: h, before = _core.pad(h, [0, 0, *before], [0, 0, *after], 0, 0.0), [0] * n
-    t = wrap(_core.conv(h, w, maybe(bias), _each(stride, n), before, _each(dilation, n), groups))
-    return t if dtype is None else t.cast(dtype)
+    to, b = None if dtype is None else to_dtype(dtype), maybe(bias)
+    t = wrap(_core.conv(as_terms(h, to), as_terms(w, to), b if b is None else as_terms(b, to), _each(stride, n), before, _each(dilation, n), groups))
+    return t if to is None else t.cast(to)
   def conv_transpose2d(self, weight: Any, bias: Any = None, groups: int = 1, stride: Any = 1, dilation: Any = 1, padding: Any = 0,
                        output_padding: Any = 0) -> Tensor:
     """The transpose of conv2d, over as many axes as the weight (in, out / groups, kernel...) has after its first two.
