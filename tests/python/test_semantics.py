@@ -9,7 +9,7 @@ import threading
 import numpy as np
 import pytest
 import uopd
-from uopd import Context, Device, Tensor, Variable, dtypes
+from uopd import Context, Device, Tensor, Variable, dtypes, nn
 
 
 # Gradients.
@@ -510,6 +510,50 @@ def test_a_leaf_that_is_read_after_what_was_computed_from_it():
       for name in order: {"s": s, "y": y, "z": z}[name].numpy()
       (y + z).sum().backward()
       assert s.grad is not None and s.grad.tolist() == [9, 9], order
+
+
+def test_a_tensor_that_was_assigned_another_one_has_a_gradient_of_its_own():
+  """Also before it is realised. No gradient flows from a leaf by declaration to what was assigned to it."""
+  x = Tensor([[1.0, 2.0]])
+  for lazy, start in ((False, lambda: Tensor([[1.0], [2.0]])), (True, lambda: Tensor.rand(2, 1)), (False, lambda: Tensor.ones(2, 1).contiguous().realize())):
+    for declared in ("first", "last", *(() if lazy else (None,))):  # lazy tensors of equal graphs are one (docs/client.md)
+      for realized in (False, True):
+        a, b = start(), Tensor.zeros(2, 1).contiguous().realize()
+        if declared == "first": a.requires_grad_(), b.requires_grad_()
+        b.assign(a)
+        if realized: b.realize()
+        if declared == "last": a.requires_grad_(), b.requires_grad_()
+        ((x @ a) * 3 + x @ b).sum().backward()
+        assert b.grad.tolist() == [[1], [2]], (declared, realized)
+        # What was assigned before a leaf was declared may flow on.
+        assert a.grad.tolist() in ([] if declared is None else [[[3], [6]]]) + ([] if declared == "first" else [[[4], [8]]]), (declared, realized)
+  for trained in ("ab", "b", "a"):
+    for first in (False, True):
+      a, b = nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False)
+      weights = [m.weight for name, m in (("a", a), ("b", b)) if name in trained]
+      if first: nn.optim.SGD(weights)
+      nn.state.load_state_dict(b, nn.state.get_state_dict(a), verbose=False)
+      if not first: nn.optim.SGD(weights)
+      (a(x) * 3 + b(x)).sum().backward()
+      assert "a" not in trained or a.weight.grad.tolist() == [[3, 6], [3, 6]]
+      assert "b" not in trained or b.weight.grad.tolist() == [[1, 2], [1, 2]]
+
+
+def test_leaves_that_are_declared_after_what_was_computed_from_them():
+  for start in (lambda: Tensor.rand(2), lambda: Tensor([1.0, 2.0]) + 0, lambda: Tensor([1.0, 2.0]), lambda: Tensor.ones(2), lambda: Tensor.ones(2) * 2):
+    for order in ("", "w", "y", "yw", "wy"):
+      w = start()
+      y = (w * 3).sum()
+      part = w[:1] * 2
+      w.requires_grad_(True)
+      for name in order: {"w": w, "y": y}[name].realize()
+      (y + w.sum() + part.sum()).backward()
+      assert w.grad.tolist() == [6, 4], order
+  m = nn.Linear(2, 1, bias=False)
+  y = m(Tensor([[4.0, 6.0]])).sum()
+  nn.optim.SGD([m.weight])
+  (y + m.weight.sum()).backward()
+  assert m.weight.grad.tolist() == [[5, 7]]
 
 
 def test_gradients_by_what_an_assigned_tensor_was_computed_from():

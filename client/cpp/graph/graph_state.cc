@@ -126,6 +126,17 @@ UOp GraphState::InPiecesOf(UOp like, UOp value) {
 
 absl::Status GraphState::Assign(TensorState& t, UOp value, UOp written) {
   UOPD_TRY(CheckSamePlace(t.uop, value));
+  // The memory of another tensor, or a leaf without memory: gradients by the two are two, also before it is copied. A leaf by declaration
+  // has no sources.
+  const bool of_other = IsStored(value) || (value.Is(Op::CONTIGUOUS) && value.tag() != 0);
+  if (of_other && ir::IsFloat(t.dtype) && value != t.uop) {
+    const Op apart = t.requires_grad.value_or(false) ? Op::DETACH : Op::CONTIGUOUS_BACKWARD;
+    const UOp memory = t.replaces ? t.replaces : t.uop;
+    value = IsStored(memory)  // in a loop the same node each time
+                ? ctx_->Make(apart, t.dtype, {value}, {},
+                             -1 - static_cast<int64_t>(NumbersOf(memory)[0]))
+                : Distinct(value, apart);
+  }
   // A view may be older than the assignments to what it is a view of: then its own value is news there.
   const bool own = t.uop == value;
   std::vector<std::pair<TensorState*, UOp>> changes;
@@ -339,6 +350,23 @@ const ir::Layout& GraphState::LayoutOf(UOp u) {
 }
 
 UOp GraphState::Distinct(UOp u, Op op) { return ctx_->Make(op, u.dtype(), {u}, {}, next_tag_++); }
+
+absl::Status GraphState::MakeLeaf(TensorState& t) {
+  const UOp old = t.uop;
+  const bool alone = StandsForItsValue(t);
+  t.uop = Distinct(old);
+  t.error = Verified(t.uop);
+  if (!t.error.ok() || !alone) return t.error;
+  const ir::Substitution map = {{old.id(), t.uop}};
+  for (TensorState* u = oldest_; u != nullptr; u = u->newer) {
+    if (u == &t || !u->uop || IsStored(u->uop)) continue;
+    const bool made_of_it = u->since > t.since && u->uop.id() > old.id();
+    if (u->uop == old || (made_of_it && ir::Reaches(*ctx_, u->uop, old)))
+      u->uop = ReplaceValues(*ctx_, u->uop, map);
+  }
+  histories_.Renamed(*ctx_, old, t.uop, t.since);
+  return absl::OkStatus();
+}
 
 std::string GraphState::TakePosition(uint64_t n) {
   const uint64_t position[2] = {next_counter_, options_.seed};

@@ -13,6 +13,7 @@
 //   (3) UOps are held by live tensors only, so the context can be replaced by a copy of what they
 //       reach (Compact).
 #pragma once
+#include <atomic>
 #include <deque>
 #include <map>
 #include <memory>
@@ -129,6 +130,9 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   // The value of u as a new node that is equal to no other node. It is computed and stored; with
   // CONTIGUOUS_BACKWARD only gradients see it.
   ir::UOp Distinct(ir::UOp u, ir::Op op = ir::Op::CONTIGUOUS);
+  // A tensor without memory becomes a leaf by declaration: a value that is equal to no other one. What was computed from it before is
+  // computed from the leaf, unless another tensor has an equal value: then nobody knows from which of them it was.
+  absl::Status MakeLeaf(TensorState& t);
   ir::UOp NewBuffer(ir::Dtype dtype, const ir::Dims& dims, std::string_view device, uint64_t bytes);
   // A tensor of zeros with a buffer of its own.
   std::shared_ptr<TensorState> NewZeros(ir::Dtype dtype, const ir::Dims& dims, std::string device,
@@ -248,6 +252,8 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
     bool counted = false;  // it is one of ClientStats::executes
     bool settled = false;  // the tensors have their new values, whether or not it succeeds
     bool told = false;     // somebody waits for it and is told of its error
+    std::shared_ptr<std::atomic<bool>>
+        told_later;  // by a read that comes after it; null: there was none
   };
   // A normalised graph as it travels.
   struct Form {
@@ -304,6 +310,10 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   }
   // The contents with the largest sizes.
   Future ReadWhole(const std::shared_ptr<TensorState>& tensor, std::span<char> out);
+  // Without a look at requests before. REQUIRES: the tensor was submitted.
+  Future ReadStored(const TensorState& tensor, std::span<char> out);
+  // The read, which fails if a request that is on the way now does: it may read what that one was to write.
+  Future AfterEarlier(const Future& read, const Answer& own);
   // The contents of a buffer.
   Future ReadBuffer(uint64_t number, std::span<char> out);
   // Fills in graph, digest and options.

@@ -130,6 +130,17 @@ void Histories::Stored(ir::UOpContext& ctx, UOp value, UOp stored, uint64_t sinc
   }
 }
 
+void Histories::Renamed(ir::UOpContext& ctx, UOp value, UOp now, uint64_t since) {
+  for (auto& [number, entry] : entries_) {
+    if (entry.made.since < since || !ir::Reaches(ctx, entry.value, value)) continue;
+    UOp in_place = now;  // of a copy: gradients by the two are two
+    if (entry.value == value)
+      in_place = ctx.Make(Op::CONTIGUOUS_BACKWARD, now.dtype(), {now}, {},
+                          -1 - static_cast<int64_t>(number));
+    entry.value = ReplaceValues(ctx, entry.value, {{value.id(), in_place}});
+  }
+}
+
 Histories::Asked Histories::MayBeAsked(std::span<const uint64_t> reads,
                                        const NumberSet& known) const {
   Asked out = Asked::kNever;

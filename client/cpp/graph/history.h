@@ -71,6 +71,9 @@ class Histories {
   // `value` is stored now. Histories that contain it, of tensors that were made after `since`, read it from there.
   void Stored(ir::UOpContext& ctx, ir::UOp value, ir::UOp stored, uint64_t since = 0);
 
+  // Histories that contain `value`, of tensors that were made after `since`, contain `now` instead, which is the same with another name.
+  void Renamed(ir::UOpContext& ctx, ir::UOp value, ir::UOp now, uint64_t since);
+
   // Whether somebody could ask for a gradient of what is computed from the buffers `reads`. `known`: buffers that hold a float or that a
   // tensor without memory, by which that may be, is computed from. kInVain: only by what is below a history that has ended, so the
   // answer is an error.

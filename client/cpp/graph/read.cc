@@ -116,6 +116,32 @@ Future GraphState::ReadWhole(const std::shared_ptr<TensorState>& t, std::span<ch
                                       "replay could not see other values"));
   }
   if (absl::Status status = Submit(std::span(&t, 1)); !status.ok()) return Future(status);
+  return AfterEarlier(ReadStored(*t, out), t->answer);
+}
+
+Future GraphState::AfterEarlier(const Future& read, const Answer& own) {
+  std::vector<std::pair<Future, std::shared_ptr<std::atomic<bool>>>> earlier;
+  for (Sent& sent : sent_) {
+    if (sent.told || sent.answer.result == own.result || sent.answer.future.Done()) continue;
+    if (sent.told_later == nullptr) sent.told_later = std::make_shared<std::atomic<bool>>(false);
+    earlier.emplace_back(sent.answer.future, sent.told_later);
+  }
+  if (earlier.empty()) return read;
+  const Promise promise(read.driver());
+  read.Then([promise, earlier = std::move(earlier)](absl::Status status) {
+    for (const auto& [future, told] : earlier) {
+      if (!status.ok()) break;
+      if (!future.Done()) continue;  // answers come in order, so it is an upload that others need
+      status = future.Wait();
+      if (!status.ok()) told->store(true);
+    }
+    promise.Set(status);
+  });
+  return promise.future();
+}
+
+Future GraphState::ReadStored(const TensorState& tensor, std::span<char> out) {
+  const TensorState* const t = &tensor;
   const std::vector<uint64_t> numbers = NumbersOf(t->uop);
   for (Sent& sent : sent_) {
     for (const auto& [number, handle] : sent.made) sent.told |= number == numbers[0];

@@ -354,7 +354,8 @@ void GraphState::Take(const Sent& sent) {
   if (!status.ok()) {
     orphans_.insert(orphans_.end(), sent.orphans.begin(), sent.orphans.end());
     if (sent.settled) orphans_.insert(orphans_.end(), sent.frees.begin(), sent.frees.end());
-    if (!sent.told) error_.Update(status);
+    const bool told = sent.told || (sent.told_later != nullptr && sent.told_later->load());
+    if (!told) error_.Update(status);
     return;
   }
   if (!sent.counted) return;

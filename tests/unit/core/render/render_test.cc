@@ -86,13 +86,13 @@ TEST(RenderTest, GatedLanesAreMasked) {
   EXPECT_THAT(r.llvm, HasSubstr("\"prefer-vector-width\"=\"512\""));
 }
 
-// sum over a long loop of a value that no rule and no compiler folds: sin(i)
-std::string LongSum(int64_t n) {
+// The maximum over a long loop of a value that no rule and no compiler folds: sin(i). A sum would be one over blocks.
+std::string LongMaximum(int64_t n) {
   return Cat("%0 = CONST<index> {1}\n%1 = STACK<index> %0\n%2 = PARAM<f64> %1 {0, GLOBAL}\n",
              "%3 = CONST<index> {", n, "}\n", R"(%4 = RANGE<index> %3 {0, REDUCE}
 %5 = CAST<f64> %4
 %6 = SIN<f64> %5
-%7 = REDUCE<f64> %6, %4 {ADD}
+%7 = REDUCE<f64> %6, %4 {MAX}
 %8 = CONST<index> {0}
 %9 = INDEX<f64> %2, %8
 %10 = STORE %9, %7
@@ -127,7 +127,7 @@ TEST(RenderTest, GatedNeighboursShareOneChoice) {
 TEST(RenderTest, LongLoopsPollInChunks) {
   for (const int64_t n : {int64_t{1} << 45, (int64_t{1} << 45) + 1}) {
     ir::UOpContext ctx;
-    const Rendered r = Render(ctx, LongSum(n), {});
+    const Rendered r = Render(ctx, LongMaximum(n), {});
     EXPECT_THAT(r.c, HasSubstr("c0 += 512) {\n    if (*(const volatile int32_t *)buffers[-1]"));
     EXPECT_THAT(r.c, HasSubstr("- c0 > 512 ? c0 + 512 : "));
     EXPECT_THAT(r.llvm, HasSubstr("getelementptr ptr, ptr %buffers, i64 -1"));
@@ -144,7 +144,7 @@ TEST(RenderTest, LongLoopsPollInChunks) {
 
 TEST(RenderTest, ShortKernelsDoNotPoll) {
   ir::UOpContext ctx;
-  const Rendered r = Render(ctx, LongSum(1000), {});
+  const Rendered r = Render(ctx, LongMaximum(1000), {});
   EXPECT_THAT(r.c, Not(HasSubstr("buffers[-1]")));
   EXPECT_THAT(r.llvm, Not(HasSubstr("stop")));
 }

@@ -72,7 +72,7 @@ def load_state_dict(model: Any, state_dict: dict[str, Tensor], strict: bool = Tr
       new = new.reshape(own.shape)
     pairs.append((name, own, new.shard_like(own)))
   for name, own, new in pairs:
-    if new.dtype is own.dtype: own.assign(new)
+    if new.dtype is own.dtype: own.assign(new.detach())  # loading is no computation with what the state is of
     else:
       leaf = own.requires_grad
       own.replace(new.reshape(new.shape))
