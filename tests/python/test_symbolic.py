@@ -245,3 +245,20 @@ def test_scatter_with_symbolic_sizes():
       for c in range(4): put[r, at[r, c]], added[r, at[r, c]] = y[r, c], added[r, at[r, c]] + y[r, c]
     row[0] = 5
     for got, want in zip(step(n(k)), (put, added, row)): np.testing.assert_allclose(got.numpy(), want, rtol=1e-5, atol=1e-6)
+
+
+def test_products_of_vectors_of_variable_length():
+  array, n = np.arange(12.0, dtype=np.float32).reshape(6, 2), Variable("n", 1, 5)
+  for k in (3, 5, 1):
+    s, want = Tensor(array)[:n.bind(k)], array[:k]
+    v, w = s[:, 0], want[:, 0]
+    for got, right in ((s.T @ v, want.T @ w), (v @ s, w @ want), (v @ v, w @ w), (v.dot(v), w @ w), (s.T.stack(s.T) @ v, np.stack([want.T, want.T]) @ w),
+                       (v @ s.stack(s), w @ np.stack([want, want])), (s @ Tensor([1.0, 2.0]), want @ [1, 2])):
+      assert np.array_equal(got.numpy(), right)
+
+
+def test_long_products_of_variable_length_are_accurate():
+  n = 100_000
+  x = Tensor.full((n, 4), 0.1).contiguous()[:Variable("n", 1, n).bind(n - 1)]
+  want = float(np.float32(0.1)) ** 2 * (n - 1)
+  assert np.abs((x.T @ x).numpy() / want - 1).max() < 1e-4

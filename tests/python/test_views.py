@@ -200,3 +200,12 @@ def test_writes_that_leave_no_element_as_it_was():
   y = x.relu()
   x[0::2] = -3
   assert x.tolist() == [-3] * 6 and y.tolist() == [0, 0, 2, 0, 4, 0]
+
+
+def test_lists_of_integers_of_numpy():
+  x, want = Tensor.arange(12).reshape(6, 2), np.arange(12).reshape(6, 2)
+  for index in (list(np.array([0, 2])), [np.int64(1), 3], [np.uint8(5)], list(np.array([-1, 0], np.int32))):
+    assert np.array_equal(x[index].numpy(), want[index])
+  x[list(np.array([0, 5]))] = 7
+  want[[0, 5]] = 7
+  assert np.array_equal(x.numpy(), want)

@@ -154,3 +154,14 @@ def test_tuning_is_told():
     (Tensor.rand(400, 300) @ Tensor.rand(300, 200)).sum(0).numpy()
     assert uopd.client().progress()["kernels_to_tune"] >= 1
   assert progress.line({"calls": 1, "kernels_to_tune": 3}, 1.0) == "uopd: running 1 call, tuning: 3 kernels left, 1.0 s"
+
+
+def test_a_read_of_what_was_computed_after_a_request_that_failed():
+  """The request was to write what the next one reads. Whoever reads the result is told, even if the answer had not come when it was sent."""
+  for _ in range(5):
+    x = Tensor(np.arange(6.0, dtype=np.float32)).realize()
+    x.assign(x * 10 + Tensor.rand(2**30, 2**12).contiguous()[0, :6])  # 16 TiB
+    with pytest.raises(uopd.errors.ResourceExhausted):
+      x.realize()
+      (x + 1).sum().item()
+    assert (Tensor([1.0]) + 1).item() == 2  # it is told once

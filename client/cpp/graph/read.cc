@@ -130,10 +130,10 @@ Future GraphState::AfterEarlier(const Future& read, const Answer& own) {
   const Promise promise(read.driver());
   read.Then([promise, earlier = std::move(earlier)](absl::Status status) {
     for (const auto& [future, told] : earlier) {
-      if (!status.ok()) break;
       if (!future.Done()) continue;  // answers come in order, so it is an upload that others need
-      status = future.Wait();
-      if (!status.ok()) told->store(true);
+      const absl::Status before = future.Wait();
+      if (!before.ok()) told->store(true);
+      status.Update(before);
     }
     promise.Set(status);
   });

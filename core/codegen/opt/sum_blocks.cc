@@ -191,7 +191,7 @@ std::optional<SumBlocks> BlocksOfSum(std::span<const int64_t> loops, int64_t ter
   return SumBlocks{at, 0};
 }
 
-absl::flat_hash_map<uint32_t, SumBlocks> LongSums(const ir::UOpContext& ctx, UOp sink,
+absl::flat_hash_map<uint32_t, SumBlocks> LongSums(ir::UOpContext& ctx, UOp sink,
                                                   const Target& target) {
   absl::flat_hash_map<uint32_t, std::vector<UOp>> closers;  // by id of a loop
   absl::flat_hash_map<uint32_t, SumBlocks> out;
@@ -204,7 +204,12 @@ absl::flat_hash_map<uint32_t, SumBlocks> LongSums(const ir::UOpContext& ctx, UOp
     const std::vector<UOp> loops = LoopsOfSum(u);
     const bool of_products = IsOfProducts(ctx, u);
     if (of_products && target.blocks) continue;
-    const auto blocks = BlocksOfSum(SizesOf(loops), TermsOf(u), of_products);
+    // With a symbolic size a sum of products may be long if the largest one is.
+    const std::vector<int64_t> sizes = SizesOf(loops);
+    double most = static_cast<double>(TermsOf(u));
+    for (UOp r : loops) most *= static_cast<double>(ctx.BoundsOf(r.src(0)).max);
+    const bool may_be_long = most >= kLeastProducts && std::ranges::find(sizes, -1) != sizes.end();
+    const auto blocks = BlocksOfSum(sizes, TermsOf(u), of_products && !may_be_long);
     if (!blocks) continue;
     out[u.id()] = *blocks;
     sums.push_back(u);

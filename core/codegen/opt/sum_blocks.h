@@ -33,15 +33,15 @@ struct SumBlocks {
 };
 
 // `loops`: the sizes of the loops of a sum, outermost first; -1: symbolic. `terms`: what one iteration adds to an
-// accumulator. `of_products`: whether the terms are products of two elements that are read. Nullopt: the sum is short, and has no
-// blocks.
+// accumulator. `of_products`: whether the terms are products of two elements that are read, and the sum is not known to be long if
+// a size is symbolic. Nullopt: the sum is short, and has no blocks.
 std::optional<SumBlocks> BlocksOfSum(std::span<const int64_t> loops, int64_t terms,
                                      bool of_products);
 
 // The sums of floats that BlockLongSums cuts, by their ids: those that are long and share no loop with anything else but
 // sums that are cut alike. None of a kernel with running sums. On devices with blocks of threads none of products: a thread has no
 // registers for a second accumulator of each of its sums.
-absl::flat_hash_map<uint32_t, SumBlocks> LongSums(const ir::UOpContext& ctx, ir::UOp sink,
+absl::flat_hash_map<uint32_t, SumBlocks> LongSums(ir::UOpContext& ctx, ir::UOp sink,
                                                   const Target& target);
 
 // The terms of a block, in words: sums over the same terms in the same order add up alike if this is equal too.

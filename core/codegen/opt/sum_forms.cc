@@ -66,7 +66,7 @@ std::vector<int64_t> AxesOfSum(UOp sum) {
   return out;
 }
 
-SumForms::SumForms(const ir::UOpContext& ctx, UOp sink, const Target& target)
+SumForms::SumForms(ir::UOpContext& ctx, UOp sink, const Target& target)
     : target_(target), sums_(FloatSums(ctx, sink)) {
   if (sums_.empty()) return;
   CountCopies(ctx, sink);

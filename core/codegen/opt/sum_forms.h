@@ -29,7 +29,7 @@ std::vector<int64_t> AxesOfSum(ir::UOp sum);
 class SumForms {
  public:
   // `sink`: of ApplyOpts. Everything outlives this object.
-  SumForms(const ir::UOpContext& ctx, ir::UOp sink, const Target& target);
+  SumForms(ir::UOpContext& ctx, ir::UOp sink, const Target& target);
   const std::vector<ir::UOp>& sums() const { return sums_; }
   // The form of one of the sums. `axes`: AxesOfSum before the opts. A sum that adds its terms one after
   // the other in the order of these axes is "in turn", whatever of it is unrolled: so it is with one axis

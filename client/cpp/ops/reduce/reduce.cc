@@ -203,9 +203,12 @@ Tensor Tensor::MatMul(Operand operand) const {
                 rows_of_b = b.rank() == 1 ? b.dims()[0] : b.dims()[b.dims().size() - 2];
   if (inner != rows_of_b) return mismatch();
   // The product of [..., n, 1, k] and [..., 1, m, k], summed over k.
-  const Tensor left = rank() == 1 ? Reshape({1, 1, inner}, site) : Unsqueeze(-2, site);
-  const Tensor right = b.rank() == 1 ? b.Reshape({1, 1, inner}, site)
-                                     : b.Transpose(-2, -1, site).Unsqueeze(-3, site);
+  const auto as_row = [&](const Tensor& v) {
+    return v.is_symbolic() ? v.Unsqueeze(0, site).Unsqueeze(0, site)
+                           : v.Reshape({1, 1, inner}, site);
+  };
+  const Tensor left = rank() == 1 ? as_row(*this) : Unsqueeze(-2, site);
+  const Tensor right = b.rank() == 1 ? as_row(b) : b.Transpose(-2, -1, site).Unsqueeze(-3, site);
   Tensor out = SumOfProducts(left, right, {-1}, site);
   if (!out.status().ok()) return out;
   if (ir::IsInt(left.dtype()) && ir::IsInt(right.dtype()))

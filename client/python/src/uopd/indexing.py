@@ -112,7 +112,8 @@ class Indexing(Base):
   def _items(self, indices: Any) -> tuple[Any, ...]:
     """One entry for each index. Masks become the positions where they are true. IndexError for integers out of range and too
     many items: `for x in tensor` of other code ends with it."""
-    # A list of other things than integers is as a tuple, unless it is a mask.
+    # A list of other things than integers is as a tuple, unless it is a mask. NumPy's integers are integers.
+    if isinstance(indices, list) and any(is_numpy(i) for i in indices): indices = [operator.index(i) if is_numpy(i) and i.ndim == 0 and i.dtype.kind in "iu" else i for i in indices]
     if isinstance(indices, list) and not all(isinstance(i, int) for i in indices) and _mask(indices) is None: indices = tuple(indices)
     items: list[Any] = []
     for i in indices if isinstance(indices, tuple) else (indices,):

@@ -107,6 +107,22 @@ TEST(SumBlocksTest, LongProductsAreAccurate) {
   }
 }
 
+// Products of a symbolic size have blocks if the largest size is long.
+TEST(SumBlocksTest, SymbolicProductsAreCutByTheirLargestSize) {
+  for (const int64_t largest : {1 << 13, 1 << 15}) {
+    UOpContext ctx;
+    tests::KernelBuilder b(ctx);
+    const UOp n = ir::Variable(ctx, "n", 1, largest), i = b.Loop(2), r = b.Reduced(n);
+    const UOp product =
+        ir::Mul(ctx, b.Load(b.Buffer(1, ir::Dtype::F32, 2 * largest), b.At(i, largest, r)),
+                b.Load(b.Buffer(2, ir::Dtype::F32, largest), r));
+    const UOp sink =
+        b.Kernel({b.StoreLoops(b.Buffer(0, ir::Dtype::F32, 2), i,
+                               ir::ReduceRanges(ctx, ir::Op::ADD, product, std::vector{r}), {i})});
+    EXPECT_EQ(codegen::LongSums(ctx, sink, tests::WideTarget()).size(), largest > 16384 ? 1u : 0u);
+  }
+}
+
 // Sums of two axes, of lanes, of a symbolic size, and two sums in one loop: compiled and interpreted.
 TEST(SumBlocksTest, LoopsOfAllKindsAreCut) {
   for (const char* opts : {"", "VECTOR(1, 8)", "UNROLL(2, 0)", "UNROLL(1, 4)", "VECTOR(2, 8)",
