@@ -198,8 +198,8 @@ def cifar(l):
       opt.zero_grad()
       loss = m(x).cross_entropy(y, reduction="mean", label_smoothing=.2)
       gradients = l.gradients(m, loss)
+      out[f"loss {step}"] = loss.numpy()  # tinygrad would compute it after the step from the new weights
       opt.step()
-      out[f"loss {step}"] = loss.numpy()
       if step == 0:
         out.update(gradients)
         out.update({f"{name} after a step": t.numpy() for name, t in l.nn.state.get_state_dict(m).items()})
