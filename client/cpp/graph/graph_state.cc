@@ -178,8 +178,9 @@ absl::Status GraphState::Assign(TensorState& t, UOp value, UOp written) {
     const auto& [state, now] = changes[i];
     for (Recording* r : all_recordings_) r->NoteAssigned(*state);
     NoteWriter(*state);
-    // A view that is all of what it is a view of shares the memory, which the latter writes.
+    // A view that is all of what it is a view of shares the memory, which the latter writes. State of a recorded function has its own.
     const bool shares =
+        !IsState(*state) &&
         std::any_of(changes.begin() + static_cast<std::ptrdiff_t>(i) + 1, changes.end(),
                     [old = state->uop](const auto& change) { return change.first->uop == old; });
     if (IsStored(state->uop) && !state->replaces && !shares) state->replaces = state->uop;
