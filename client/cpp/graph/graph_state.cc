@@ -126,8 +126,8 @@ UOp GraphState::InPiecesOf(UOp like, UOp value) {
 
 absl::Status GraphState::Assign(TensorState& t, UOp value, UOp written) {
   UOPD_TRY(CheckSamePlace(t.uop, value));
-  // The memory of another tensor, or a leaf without memory: gradients by the two are two, also before it is copied. A leaf by declaration
-  // has no sources.
+  // The value is the memory of another tensor, or a leaf without memory. A node of its own keeps the gradients of the two tensors apart
+  // before the value is copied. No gradient flows from a leaf by declaration to the other tensor.
   const bool of_other = IsStored(value) || (value.Is(Op::CONTIGUOUS) && value.tag() != 0);
   if (of_other && ir::IsFloat(t.dtype) && value != t.uop) {
     const Op apart = t.requires_grad.value_or(false) ? Op::DETACH : Op::CONTIGUOUS_BACKWARD;
@@ -352,12 +352,12 @@ const ir::Layout& GraphState::LayoutOf(UOp u) {
 
 UOp GraphState::Distinct(UOp u, Op op) { return ctx_->Make(op, u.dtype(), {u}, {}, next_tag_++); }
 
-absl::Status GraphState::MakeLeaf(TensorState& t) {
+void GraphState::MakeLeaf(TensorState& t) {
   const UOp old = t.uop;
   const bool alone = StandsForItsValue(t);
   t.uop = Distinct(old);
   t.error = Verified(t.uop);
-  if (!t.error.ok() || !alone) return t.error;
+  if (!t.error.ok() || !alone) return;
   const ir::Substitution map = {{old.id(), t.uop}};
   for (TensorState* u = oldest_; u != nullptr; u = u->newer) {
     if (u == &t || !u->uop || IsStored(u->uop)) continue;
@@ -366,7 +366,6 @@ absl::Status GraphState::MakeLeaf(TensorState& t) {
       u->uop = ReplaceValues(*ctx_, u->uop, map);
   }
   histories_.Renamed(*ctx_, old, t.uop, t.since);
-  return absl::OkStatus();
 }
 
 std::string GraphState::TakePosition(uint64_t n) {

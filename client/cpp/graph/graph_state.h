@@ -132,7 +132,8 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   ir::UOp Distinct(ir::UOp u, ir::Op op = ir::Op::CONTIGUOUS);
   // A tensor without memory becomes a leaf by declaration: a value that is equal to no other one. What was computed from it before is
   // computed from the leaf, unless another tensor has an equal value: then nobody knows from which of them it was.
-  absl::Status MakeLeaf(TensorState& t);
+  // If the new value is not valid, the tensor has the error.
+  void MakeLeaf(TensorState& t);
   ir::UOp NewBuffer(ir::Dtype dtype, const ir::Dims& dims, std::string_view device, uint64_t bytes);
   // A tensor of zeros with a buffer of its own.
   std::shared_ptr<TensorState> NewZeros(ir::Dtype dtype, const ir::Dims& dims, std::string device,
@@ -198,7 +199,8 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
     ir::UOp history{};
     std::vector<uint64_t> reads{};
     bool ended = false;  // it would read its own old contents, or those of others that are written
-    Histories::Buffers below{};  // if so, by what gradients may be asked for
+    Histories::Buffers
+        below{};  // if it has ended: the buffers that the value may have been computed from
 
     // Gradients take it for a copy of what is stored for another tensor of the same value.
     void CopyOf(const Pending& other) {
@@ -252,8 +254,8 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
     bool counted = false;  // it is one of ClientStats::executes
     bool settled = false;  // the tensors have their new values, whether or not it succeeds
     bool told = false;     // somebody waits for it and is told of its error
-    std::shared_ptr<std::atomic<bool>>
-        told_later;  // by a read that comes after it; null: there was none
+    // Set once a read that was sent after this request has given the error of this request. Null: no such read waits.
+    std::shared_ptr<std::atomic<bool>> told_later;
   };
   // A normalised graph as it travels.
   struct Form {
@@ -310,9 +312,10 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   }
   // The contents with the largest sizes.
   Future ReadWhole(const std::shared_ptr<TensorState>& tensor, std::span<char> out);
-  // Without a look at requests before. REQUIRES: the tensor was submitted.
+  // The contents of a tensor, whatever became of earlier requests. REQUIRES: the tensor was submitted.
   Future ReadStored(const TensorState& tensor, std::span<char> out);
-  // The read, which fails if a request that is on the way now does: it may read what that one was to write.
+  // A future that ends as `read` does, but fails if a request that is on the way now fails: the read may see memory that this request
+  // was to write. `own`: the answer that the read waits for.
   Future AfterEarlier(const Future& read, const Answer& own);
   // The contents of a buffer.
   Future ReadBuffer(uint64_t number, std::span<char> out);

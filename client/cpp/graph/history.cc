@@ -133,7 +133,8 @@ void Histories::Stored(ir::UOpContext& ctx, UOp value, UOp stored, uint64_t sinc
 void Histories::Renamed(ir::UOpContext& ctx, UOp value, UOp now, uint64_t since) {
   for (auto& [number, entry] : entries_) {
     if (entry.made.since < since || !ir::Reaches(ctx, entry.value, value)) continue;
-    UOp in_place = now;  // of a copy: gradients by the two are two
+    UOp in_place =
+        now;  // for a copy of the value, a node of its own: the copy has its own gradient
     if (entry.value == value)
       in_place = ctx.Make(Op::CONTIGUOUS_BACKWARD, now.dtype(), {now}, {},
                           -1 - static_cast<int64_t>(number));

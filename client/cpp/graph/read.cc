@@ -130,7 +130,7 @@ Future GraphState::AfterEarlier(const Future& read, const Answer& own) {
   const Promise promise(read.driver());
   read.Then([promise, earlier = std::move(earlier)](absl::Status status) {
     for (const auto& [future, told] : earlier) {
-      if (!future.Done()) continue;  // answers come in order, so it is an upload that others need
+      if (!future.Done()) continue;  // answers of calls come in order, so this is an upload
       const absl::Status before = future.Wait();
       if (!before.ok()) told->store(true);
       status.Update(before);

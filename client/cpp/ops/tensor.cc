@@ -178,8 +178,7 @@ Tensor& Tensor::RequireGrad(bool on) {
   }
   state_->requires_grad = on;
   // Two leaves with equal graphs (such as zeros of one shape) must not share a gradient.
-  if (on && !IsStored(state_->uop))
-    state_->graph->MakeLeaf(*state_).IgnoreError();  // it is the tensor's
+  if (on && !IsStored(state_->uop)) state_->graph->MakeLeaf(*state_);
   return *this;
 }
 

@@ -19,9 +19,10 @@ using ir::UOp;
 using rules::IndexProduct;
 using rules::IndexSum;
 
-// Of a block, at most; of very long sums twice the square root of their terms. Sums of up to twice as many have no blocks.
+// A block has at most this many terms. In a very long sum a block has up to twice the square root of the number of terms of the sum.
+// A sum with fewer than two full blocks of terms is not cut.
 constexpr int64_t kBlockTerms = 512;
-// Sums of fewer products have none. Their error stays below 16384 times half a unit; random signs make it some hundred times less.
+// A sum of fewer products is not cut. The relative error of such a sum stays below 16384 times half a unit in the last place.
 constexpr double kLeastProducts = 16384;
 
 bool IsFloatSum(UOp u) {
@@ -81,7 +82,7 @@ int64_t StepsOf(int64_t n, int64_t most) {
   return most;
 }
 
-// The new loops of the sums over the same old ones.
+// The new loops that replace the loops of one or more sums over the same terms.
 struct Cut {
   std::vector<UOp> outside, inside;
 };
@@ -204,7 +205,7 @@ absl::flat_hash_map<uint32_t, SumBlocks> LongSums(ir::UOpContext& ctx, UOp sink,
     const std::vector<UOp> loops = LoopsOfSum(u);
     const bool of_products = IsOfProducts(ctx, u);
     if (of_products && target.blocks) continue;
-    // With a symbolic size a sum of products may be long if the largest one is.
+    // A sum of products of a symbolic size is cut if its largest size makes it long.
     const std::vector<int64_t> sizes = SizesOf(loops);
     double most = static_cast<double>(TermsOf(u));
     for (UOp r : loops) most *= static_cast<double>(ctx.BoundsOf(r.src(0)).max);

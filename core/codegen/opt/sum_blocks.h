@@ -24,8 +24,8 @@
 
 namespace uopd::codegen {
 
-// How the loops of a sum are cut. Loops from `inside` on stand in a block, and so do `steps` iterations of the loop
-// before them; 0: that loop is not cut, and each of its iterations is a block.
+// How the loops of a sum are cut. A block contains the loops from number `inside` on, and `steps` iterations of the loop before
+// them. If `steps` is 0, that loop is not cut, and each iteration of that loop is a block.
 struct SumBlocks {
   size_t inside = 0;
   int64_t steps = 0;

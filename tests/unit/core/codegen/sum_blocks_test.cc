@@ -77,7 +77,7 @@ double ErrorOfProduct(int64_t m, int64_t k, int64_t n, std::string_view opts) {
   const Target target = tests::WideTarget();
   const std::vector<codegen::Opt> list = *codegen::ParseOpts(opts);
   codegen::Options options;
-  if (opts != "heuristic") options.opts = &list;
+  options.opts = &list;
   const auto lowered = codegen::Lower(ctx, sink, target, options);
   EXPECT_TRUE(lowered.ok()) << lowered.status();
   if (!lowered.ok()) return INFINITY;
