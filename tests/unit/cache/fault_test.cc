@@ -320,6 +320,7 @@ TEST_F(FaultTest, FullFromTheStartIsMemory) {
 }
 
 TEST_F(FaultTest, AWriteLockElsewhereDelaysButDoesNotFail) {
+  GiveUpSoonOnLocks();
   Make();
   auto db = sqlite::Database::Open(path(), {});
   ASSERT_TRUE(db.ok());
@@ -347,6 +348,7 @@ TEST_F(FaultTest, AWriteLockElsewhereDelaysButDoesNotFail) {
 }
 
 TEST_F(FaultTest, FullQueueRefusesInsteadOfGrowing) {
+  GiveUpSoonOnLocks();
   Make(1);
   auto db = sqlite::Database::Open(path(), {});
   ASSERT_TRUE(db.ok());

@@ -168,6 +168,7 @@ TEST_F(StoreTest, APutIsWrittenSoonWithoutAFlush) {
 
 // A fenced value that waits to be written is not hidden by one without a fence.
 TEST_F(StoreTest, AQueuedFencedValueStays) {
+  GiveUpSoonOnLocks();
   auto store = Open();
   auto db = sqlite::Database::Open(path(), {});
   ASSERT_TRUE(db.ok());
@@ -203,7 +204,6 @@ TEST_F(StoreTest, TheLimitOfBytesChangesWhileItRuns) {
 
 TEST_F(StoreTest, TwoStoresShareOneFile) {
   auto a = Open(), b = Open();
-  options_.file.busy_timeout_ms = 5000;
   std::thread other([&] {
     for (int i = 100; i < 200; ++i) EXPECT_TRUE(b->Put(KeyOf(i), ValueOf(i), 1).ok());
     while (!b->Flush().ok()) {
