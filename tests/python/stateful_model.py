@@ -28,6 +28,7 @@ class Node:
   """One value of a graph, and how gradients go to what it was computed from: pairs of a node and a function of the gradient."""
   count = 0
   known: dict = {}  # what a node was computed by -> its number
+  equal_to: dict = {}  # the number of an equal graph that was found later -> a smaller one
 
   def __init__(self, value, sources=(), name=None, copies=(), uncertain=False):
     self.value, self.sources, self.copies = exact(np.asarray(value)), sources, copies
@@ -37,11 +38,21 @@ class Node:
     # Equal graphs have equal numbers here, copies that of what they copy.
     key = ("leaf", self.number) if name is None else (name, *(s.same for s, _ in sources))
     self.constant = name is not None and all(s.constant for s, _ in sources)
-    self.same = copies[0].same if copies else Node.known.setdefault(key, self.number)
+    # What is a copy of several makes these equal: a product by any of them is the same product.
+    self.first = copies[0].same if copies else Node.known.setdefault(key, self.number)
+    for n in copies[1:]:
+      low, high = sorted((self.same, n.same))
+      if low != high: Node.equal_to[high] = low
     # Of a view: the node whose elements it has. A library may make it of other views of that.
     self.placed = None  # what was written to a part: a library moves it there by views
     self.put = None  # the value of a view of which some elements were written: a library may take the whole from it
     self.base = (sources[0][0].base or sources[0][0]) if name is not None and name[0] == "view" else None
+
+  @property
+  def same(self):
+    n = self.first
+    while n in Node.equal_to: n = Node.equal_to[n]
+    return n
 
   def and_copied(self):
     """It, what it is a copy of, and so on."""

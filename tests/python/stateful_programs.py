@@ -19,6 +19,7 @@ class Log(list):
 def model_scope(log):
   Model.live.clear()
   Node.known.clear()
+  Node.equal_to.clear()
   return {"Tensor": Model, "TinyJit": ModelJit, "np": np, "see": log.see, "see_gradient": log.see_gradient}
 
 
