@@ -454,6 +454,7 @@ absl::StatusOr<std::vector<UOp>> Gradient(UOpContext& ctx, UOp loss, UOp seed,
     }
   }
   std::vector<UOp> gradient(n);
+  ir::Substitution fixed;
   if (wanted[loss.id()]) gradient[loss.id()] = seed;
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     const UOp y = *it, g = gradient[y.id()];
@@ -462,6 +463,11 @@ absl::StatusOr<std::vector<UOp>> Gradient(UOpContext& ctx, UOp loss, UOp seed,
     bool flows = false;
     for (UOp s : operands) flows |= ir::IsFloat(s.dtype()) && wanted[s.id()];
     if (!flows) continue;
+    if (y.Is(Op::DETACH) && y.tag() == kUnknownSlope)
+      return absl::UnimplementedError(
+          "the loss is computed from a gradient that has no gradient itself, such as that of svd");
+    if (y.Is(Op::DETACH) && y.tag() == kFixed)
+      fixed.emplace(y.id(), ctx.Make(y.op(), y.dtype(), y.srcs(), y.arg(), kUnknownSlope));
     const Rule rule = RuleOf(y.op());
     if (rule == nullptr)
       return absl::UnimplementedError(Cat("op ", ir::Name(y.op()), " has no gradient rule"));
@@ -479,6 +485,7 @@ absl::StatusOr<std::vector<UOp>> Gradient(UOpContext& ctx, UOp loss, UOp seed,
   for (UOp t : targets) {
     out.push_back(gradient[t.id()] ? gradient[t.id()]
                                    : Expanded(ctx, ctx.Const(t.dtype(), 0), *ctx.ShapeOf(t)));
+    if (!fixed.empty()) out.back() = ir::Substitute(ctx, out.back(), fixed);
   }
   return out;
 }

@@ -12,6 +12,8 @@
 //   SCAN MAX             of values that tie the first one gets it.
 //   TRUNC, comparisons, integers, casts to or from integers, BITCAST   no gradient flows.
 //   DETACH               no gradient flows, or to the second source, which has the value's shape, times the third one.
+//                        A DETACH with the tag kFixed is one with kUnknownSlope in the gradients that contain it, through which a
+//                        gradient that has to flow is an error: of a formula that holds for first gradients only.
 //   SQRT and LOG2 at 0, POW of a negative base   the result of IEEE arithmetic (inf or NaN).
 //   POW with base 0   the gradient of the exponent is 0.
 //
@@ -20,7 +22,7 @@
 // incomplete.
 //
 // INVALID_ARGUMENT if the loss or a target is not a float, or if the seed differs from the loss in
-// shape or dtype. UNIMPLEMENTED if an op on the way has no rule, such as the ops of kernels.
+// shape or dtype. UNIMPLEMENTED if an op on the way has no rule, such as the ops of kernels, or is a DETACH with kUnknownSlope.
 #pragma once
 #include <span>
 #include <string_view>
@@ -34,6 +36,8 @@ namespace uopd::rules {
 // Tags of a MAX: the operand that has the gradient where both are equal. A clamp gives it to what it
 // clamps, relu to its limit. Graphs that are sent have no tags.
 enum Tie : int64_t { kTieFirst = 1, kTieSecond = 2 };
+// Tags of a DETACH with one source.
+enum Slope : int64_t { kFixed = 3, kUnknownSlope = 4 };
 
 // d(loss . seed_gradient) / d(target) for every target, in the shape and dtype of the target; zeros
 // if the loss does not depend on the target. The gradient of what was copied to another device is copied back;

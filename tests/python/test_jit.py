@@ -480,6 +480,25 @@ def test_an_argument_that_the_function_uses_by_another_name():
   assert a is y and y.tolist() == [2, 2] and x.tolist() == [7, 4]
 
 
+@pytest.mark.parametrize("view", [lambda t: t.flatten(), lambda t: t[0:2], lambda t: t.flip(0)])
+def test_an_older_view_that_is_returned_stays_a_view(view):
+  for calls in (1, 2, 3):
+    whole = Tensor(np.array([5, 9, 2], np.int32))
+    part = view(whole)
+    old = part == part  # keeps the old contents
+    part[:1] += part[0:1]
+
+    @TinyJit
+    def f(x): return x + part.sum(), part
+    for i in range(calls): _, again = f(Tensor([float(i)]).realize())
+    assert again is part
+    want = whole.numpy()
+    by = view(Tensor(np.arange(3))).tolist()
+    want[by[0]] += want[by[1]]
+    again[:1] += again[1:2]
+    assert whole.tolist() == want.tolist() and part.tolist() == want[by].tolist() and old.all().item()
+
+
 def test_an_argument_that_the_function_uses_by_views_and_aliases_of_its_own():
   for use in (lambda a, x, v: (a + 0, v.assign(a * 2)), lambda a, x, v: (a + 0, x[:]), lambda a, x, v: (a + 0, x.detach()),
               lambda a, x, v: (a + 0, x.reshape(2)), lambda a, x, v: (a + 0, x.float())):

@@ -349,7 +349,8 @@ absl::Status Recording::CheckState(const char* when, const NumberSet* maybe_used
 }
 
 void Recording::Separate(TensorState& output) const {
-  if (Knows(output)) return;
+  // A tensor that is older than the function stays what it is: it is computed apart, and no replay writes it.
+  if (Knows(output) || output.writer != id_) return;
   LeaveView(output);
   if (!IsStored(output.uop) || output.replaces) return;
   const uint64_t number = NumbersOf(output.uop)[0];

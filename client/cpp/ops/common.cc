@@ -77,6 +77,13 @@ Tensor Least(const Tensor& t, Site site) {
 
 Tensor ExpOfOffset(const Tensor& off) { return (off * std::numbers::log2e).Exp2(); }
 
+Tensor WithGradientOf(const Tensor& value, const Tensor& way, Site site) {
+  if (!value.status().ok()) return value;
+  if (!way.status().ok()) return way;
+  return Made(value, Ctx(value).Make(ir::Op::DETACH, value.dtype(), {Value(value), Value(way)}),
+              "WithGradientOf", site);
+}
+
 Tensor Guarded(const Tensor& condition, const Tensor& x, double v) {
   return Where(condition, x, Like(x, v));
 }

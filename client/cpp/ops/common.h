@@ -98,6 +98,8 @@ Tensor ExpOfOffset(const Tensor& off);
 // x times the normal distribution function: the exact gelu. In error_function.cc. REQUIRES: f32 or f64.
 Tensor TimesNormal(const Tensor& x);
 
+// The value, with the gradient of `way`, which has its shape and dtype and is not computed for the value.
+Tensor WithGradientOf(const Tensor& value, const Tensor& way, Site site);
 // x where the condition holds, else v. For branches of functions: the gradient of a branch that is
 // not taken is 0 times its slope, so its argument has to be one where the slope is finite.
 Tensor Guarded(const Tensor& condition, const Tensor& x, double v);

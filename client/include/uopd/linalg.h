@@ -42,7 +42,8 @@ Tensor Cholesky(const Tensor& x, Site site = Site::current());
 Tensor Det(const Tensor& x, Site site = Site::current());
 // u diag(s) vt = x, with s sorted from large to small; u (m, k), s (k), vt (k, n) with k = min(m, n), or square u and
 // vt with `full`. One-sided rotations: M. R. Hestenes, Inversion of matrices by biorthogonalization, 1958. A fixed
-// number of sweeps, enough for matrices of up to 64 columns. No gradient flows.
+// number of sweeps, enough for matrices of up to 64 columns. The gradients are finite if the singular values differ and, for
+// those by u of a matrix that is not square, are not 0; the columns that `full` adds have none. A gradient of a gradient is an error.
 std::tuple<Tensor, Tensor, Tensor> Svd(const Tensor& x, bool full = false,
                                        Site site = Site::current());
 // Makes the singular values of x equal by an odd polynomial c0 x + c1 (x x^T) x + c2 (x x^T)^2 x + ..., applied

@@ -252,9 +252,7 @@ Masked Without(const Tensor& scores, const Tensor& mask, const Tensor& later, co
       return out;
     }
     const Tensor above = BinaryOp(sum, lowest / 2, ir::Op::MAX, "Attention");
-    const Tensor shown =
-        Made(sum, Ctx(sum).Make(ir::Op::DETACH, sum.dtype(), {Value(above), Value(sum)}),
-             "Attention", site);
+    const Tensor shown = WithGradientOf(above, sum, site);
     out.scores =
         Where({mask != -std::numeric_limits<double>::infinity(), site}, shown, like(lowest));
   }

@@ -55,8 +55,7 @@ Tensor Picked(const Tensor& hit, const Tensor& back, const Tensor& x, Site site)
   if (!ir::IsFloat(x.dtype()) || !value.status().ok()) return value;
   Tensor way = sum(back, x);
   if (!way.status().ok()) return way;
-  return Made(value, Ctx(value).Make(ir::Op::DETACH, value.dtype(), {Value(value), Value(way)}),
-              "Picked", site);
+  return fn::WithGradientOf(value, way, site);
 }
 
 Tensor AtPositions(const Tensor& x, const Tensor& index, const Tensor& inverse, Site site) {

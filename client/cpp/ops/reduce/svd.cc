@@ -2,10 +2,17 @@
 // Singular values by one-sided rotations. Columns are rotated in pairs until they are orthogonal: their lengths are
 // the singular values then. All n / 2 pairs of one step are rotated at once. From step to step the columns move
 // like the players of a round-robin tournament, so that in n - 1 steps each column meets all others.
+//
+// The gradient is that of the factors, not that of the rotations: with x = u diag(s) v^T and P = u^T dx v (Townsend,
+// "Differentiating the singular value decomposition", 2016)
+//   ds = diagonal of P
+//   du = u (F * (P S + S P^T)) + (1 - u u^T) dx v S^-1        F_ij = 1 / (s_j^2 - s_i^2) for i != j, else 0
+//   dv = v (F * (S P + P^T S))
 #include <bit>
 #include <cmath>
 
 #include "client/cpp/ops/common.h"
+#include "core/rules/gradient.h"
 #include "uopd/linalg.h"
 
 namespace uopd::client::fn {
@@ -37,8 +44,46 @@ Halves Rotated(const Halves& h, const Tensor& c, const Tensor& s, Site site) {
   return {(h.left * c - h.right * s).Contiguous(site), (h.left * s + h.right * c).Contiguous(site)};
 }
 
-// For a matrix with at least as many rows as columns: u, s and v.
-std::tuple<Tensor, Tensor, Tensor> OfTall(const Tensor& x, bool full, Site site) {
+struct Factors {
+  Tensor u, s, v;
+};
+
+// A factor as the formulas of the gradient use it: a constant. A gradient of the gradient would have to flow through it, and is
+// an error.
+Tensor Fixed(const Tensor& t, Site site) {
+  return Made(t, Ctx(t).Make(ir::Op::DETACH, t.dtype(), {Value(t)}, {}, rules::kFixed), "Svd",
+              site);
+}
+
+// The factors of x with their gradients. `of`: the factors, through which none flows; u may have more columns than x: these
+// span what is left, in any way, and have no gradient.
+Factors WithGradients(const Tensor& x, const Factors& of, Site site) {
+  if (!of.u.status().ok()) return of;
+  const int64_t m = x.dims()[x.dims().size() - 2], n = x.dims().back();
+  const Tensor s = Fixed(of.s, site), v = Fixed(of.v, site);
+  const Tensor u = Fixed(of.u, site).Narrow(-1, 0, n, site);
+  auto turned = [&](const Tensor& t) { return t.Transpose(-2, -1, site); };
+  auto times = [&](const Tensor& a, const Tensor& b) { return a.MatMul({b, site}); };
+  const Tensor row = s.Unsqueeze(-2, site), column = s.Unsqueeze(-1, site);
+  const Tensor i = IotaLike(x, n, Dtype::I32), same = i.Unsqueeze(-1, site) == i;
+  const Tensor gap = Where(same, Like(row, 1), (row - column) * (row + column));
+  const Tensor f = Where(same, Like(gap, 0), 1.0 / gap);
+  const Tensor xv = times(x, v), p = times(turned(u), xv);
+  const Tensor ds = Where(same, p, Like(p, 0)).Sum({-1}, false, site);
+  Tensor du = times(u, f * (p * row + column * turned(p)));
+  if (m > n) du = du + (xv - times(u, p)) / row;
+  if (const int64_t rest = of.u.dims().back() - n; rest > 0) {
+    Dims before(du.dims().size(), 0), after = before;
+    after.back() = rest;
+    du = du.Pad(before, after, 0, site);
+  }
+  const Tensor dv = times(v, f * (column * p + turned(p) * row));
+  return {WithGradientOf(of.u, du, site), WithGradientOf(of.s, ds, site),
+          WithGradientOf(of.v, dv, site)};
+}
+
+// For a matrix with at least as many rows as columns.
+Factors OfTall(const Tensor& x, bool full, Site site) {
   const int64_t n = x.dims().back(), even = n + n % 2;
   const double epsilon = x.dtype() == Dtype::F64 ? 0x1p-52 : 0x1p-23;
   Dims none(x.dims().size(), 0), more = none, square = x.dims();
@@ -106,7 +151,8 @@ std::tuple<Tensor, Tensor, Tensor> OfTall(const Tensor& x, bool full, Site site)
     after.back() = rest;
     sign = sign.Pad(before, after, 1, site);
   }
-  return {q * sign, s * scale.Squeeze(-1, site), v};
+  return {(q * sign).Contiguous(site), (s * scale.Squeeze(-1, site)).Contiguous(site),
+          v.Contiguous(site)};
 }
 
 }  // namespace
@@ -116,9 +162,10 @@ std::tuple<Tensor, Tensor, Tensor> Svd(const Tensor& x, bool full, Site site) {
   if (auto error = Refused("Svd", {&x}, site)) return all(*error);
   if (x.rank() < 2 || x.size() == 0)
     return all(Wrong(x, "Svd", site, Cat("shape ", Text(x.dims()), " is no matrix with elements")));
-  const Tensor wide = Wide(x, site).Detach(site);
+  const Tensor wide = Wide(x, site);
   const bool tall = x.dims()[x.dims().size() - 2] >= x.dims().back();
-  auto [u, s, v] = OfTall(tall ? wide : wide.Transpose(-2, -1, site), full, site);
+  const Tensor upright = tall ? wide : wide.Transpose(-2, -1, site);
+  auto [u, s, v] = WithGradients(upright, OfTall(upright.Detach(site), full, site), site);
   const Dtype d = FloatOf(x.dtype());
   if (!tall) std::swap(u, v);
   return {u.Cast(d, site), s.Cast(d, site), v.Transpose(-2, -1, site).Cast(d, site)};

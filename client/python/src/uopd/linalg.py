@@ -79,7 +79,8 @@ class Linalg(Base):
     """q and r with q @ r = self, square orthogonal q and upper triangular r."""
     return wrap2(_core.qr(self._h))
   def svd(self, full_matrices: bool = True) -> tuple[Tensor, Tensor, Tensor]:
-    """u, s and vt with u @ diag(s) @ vt = self; s is sorted from large to small. No gradient flows."""
+    """u, s and vt with u @ diag(s) @ vt = self; s is sorted from large to small. Gradients are finite
+    if the singular values differ; the columns that full_matrices adds have none, and a gradient of a gradient is an error."""
     u, s, v = _core.svd(self._h, full_matrices)
     return wrap(u), wrap(s), wrap(v)
   def cholesky(self) -> Tensor:

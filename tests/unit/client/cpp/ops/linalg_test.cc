@@ -175,6 +175,36 @@ TEST_F(LinalgTest, SingularValues) {
   EXPECT_FALSE(std::get<0>(fn::Svd(Ramp({0, 3}))).status().ok());
 }
 
+TEST_F(LinalgTest, GradientsOfSingularValuesAndVectors) {
+  for (const Dims& dims : {Dims{1, 1}, Dims{3, 3}, Dims{4, 2}, Dims{2, 5}, Dims{2, 3, 2}}) {
+    const int64_t k = std::min(dims[dims.size() - 2], dims.back());
+    for (const bool full : {false, true}) {
+      const auto x = Out(Some(dims, 5));
+      auto of = [&](auto loss) {
+        CheckGradient({{dims, x}}, [&](const std::vector<Tensor>& in) {
+          const auto [u, s, vt] = fn::Svd(in[0], full);
+          return loss(u.Narrow(-1, 0, k), s, vt.Narrow(-2, 0, k));
+        });
+      };
+      auto weighted = [&](const Tensor& t) {
+        return t * (client_.Arange(0, t.size(), 1, Dtype::F64) + 1.0).Sin().Reshape(t.dims());
+      };
+      of([&](const Tensor&, const Tensor& s, const Tensor&) { return weighted(s); });
+      of([&](const Tensor& u, const Tensor&, const Tensor&) { return weighted(u); });
+      of([&](const Tensor&, const Tensor&, const Tensor& vt) { return weighted(vt); });
+      of([&](const Tensor& u, const Tensor& s, const Tensor& vt) {
+        return weighted((u * s.Unsqueeze(-2).Sqrt()).MatMul(vt));
+      });
+    }
+  }
+  // What is not known is said.
+  const Tensor x = Some({3, 2}, 5);
+  const auto first = Gradient(std::get<1>(fn::Svd(x)).Square().Sum(), std::span(&x, 1));
+  ASSERT_TRUE(first.ok());
+  const auto second = Gradient((*first)[0].Square().Sum(), std::span(&x, 1));
+  EXPECT_TRUE(absl::IsUnimplemented(second.status())) << second.status();
+}
+
 TEST_F(LinalgTest, EqualSingularValues) {
   // c0 = 1.5, c1 = -0.5 converges to the orthogonal factor.
   const double cubic[] = {1.5, -0.5};
