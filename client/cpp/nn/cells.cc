@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "client/cpp/ops/common.h"
+#include "client/cpp/ops/sized.h"
 #include "uopd/recurrent.h"
 
 namespace uopd::client {
@@ -11,7 +12,7 @@ namespace {
 Tensor StateOr0(const Tensor& state, const Tensor& x, const CellWeights& w, Site site) {
   if (fn::Has(state) || !x.status().ok() || x.rank() == 0) return state;
   const Tensor zero = ScalarLike(x, x.dtype(), 0);
-  return zero.Expand({x.dims()[0], w.weight_h.dims()[1]}, site);
+  return ExpandTo(zero, {ShapeOf(x)[0], Ctx(x).Idx(w.weight_h.dims()[1])}, "Zeros", site);
 }
 fn::LstmState StateOr0(const fn::LstmState& state, const Tensor& x, const CellWeights& w,
                        Site site) {
@@ -29,7 +30,7 @@ std::vector<CellWeights> Layers(Client& client, int64_t gates, int64_t in, int64
 // The error of a number of states that is neither 0 nor that of the layers, or nullopt.
 std::optional<Tensor> BadStates(std::string_view what, const Tensor& x, size_t states,
                                 size_t layers, Site site) {
-  if (auto error = fn::Refused(what, {&x}, site)) return error;
+  if (auto error = fn::FirstError(what, {&x}, site)) return error;
   if (states == 0 || states == layers) return std::nullopt;
   return Wrong(x, what, site, Cat(states, " states for ", layers, " layers"));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The cells of recurrent networks.
 #include "client/cpp/ops/common.h"
+#include "client/cpp/ops/sized.h"
 #include "uopd/functional.h"
 
 namespace uopd::client::fn {
@@ -15,14 +16,17 @@ Tensor Affine(const Tensor& x, const Tensor& weight, const Tensor& bias, Site si
 std::optional<Tensor> BadCell(std::string_view what, int64_t k, const Tensor& x, const Tensor& h,
                               const Tensor& weight_x, const Tensor& weight_h, const Tensor& bias_x,
                               const Tensor& bias_h, Site site) {
-  if (auto error = Refused(what, {&x, &h, &weight_x, &weight_h}, site)) return error;
-  bool fits = x.rank() == 2 && h.rank() == 2 && h.dims()[0] == x.dims()[0];
+  if (auto error = FirstError(what, {&x, &h, &weight_x, &weight_h}, site)) return error;
+  bool fits = x.rank() == 2 && h.rank() == 2 &&
+              ir::SameShape(ShapeOf(h).subspan(0, 1), ShapeOf(x).subspan(0, 1));
+  for (const Tensor* t : {&x, &h})  // the batch may be made of variables
+    fits = fits && ShapeOf(*t)[1].Is(ir::Op::CONST);
   const int64_t hidden = fits ? h.dims()[1] : 0;
   fits = fits && weight_x.dims() == Dims{k * hidden, x.dims()[1]} &&
          weight_h.dims() == Dims{k * hidden, hidden};
   for (const Tensor* b : {&bias_x, &bias_h}) {
     if (!Has(*b)) continue;
-    if (auto error = Refused(what, {&x, b}, site)) return error;
+    if (auto error = FirstError(what, {&x, b}, site)) return error;
     fits = fits && b->dims() == Dims{k * hidden};
   }
   if (fits) return std::nullopt;
@@ -38,8 +42,8 @@ std::optional<Tensor> BadLstm(std::string_view what, const Tensor& x, const Lstm
                               const Tensor& bias_h, Site site) {
   if (auto error = BadCell(what, 4, x, state.h, weight_x, weight_h, bias_x, bias_h, site))
     return error;
-  if (auto error = Refused(what, {&x, &state.c}, site)) return error;
-  if (state.c.dims() == state.h.dims()) return std::nullopt;
+  if (auto error = FirstError(what, {&x, &state.c}, site)) return error;
+  if (ir::SameShape(ShapeOf(state.c), ShapeOf(state.h))) return std::nullopt;
   return Wrong(x, what, site, Cat("states ", Text(state.h.dims()), " and ", Text(state.c.dims())));
 }
 
@@ -64,7 +68,8 @@ Tensor GruStep(const Tensor& from_x, const Tensor& from_h, const Tensor& h, Site
 
 // The first step of a sequence, which has the shape that a cell takes, or the error.
 Tensor FirstStep(std::string_view what, const Tensor& x, Site site) {
-  if (auto error = Refused(what, {&x}, site)) return *error;
+  if (auto error = FirstError(what, {&x}, site)) return *error;
+  if (x.rank() == 3 && !ShapeOf(x)[1].Is(ir::Op::CONST)) return *Symbolic(x, what, site);
   if (x.rank() != 3 || x.dims()[1] < 1)
     return Wrong(x, what, site, Cat("input ", Text(x.dims()), " is not (n, steps, in)"));
   return x.Select(1, 0, site);

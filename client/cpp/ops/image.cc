@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "client/cpp/ops/common.h"
+#include "client/cpp/ops/sized.h"
 #include "core/ir/build.h"
 #include "core/rules/gradient.h"
 #include "uopd/pooling.h"
@@ -11,7 +12,6 @@
 namespace uopd::client::fn {
 namespace {
 
-// One axis resized: the position of element i is above / below, an exact quotient.
 // Bytes between those of a and of b, at rest / below of the way along the axis, to whole numbers as PyTorch does it: the weights are
 // integers, with as many bits as 16-bit arithmetic allows for the largest of them.
 Tensor BetweenBytes(const Tensor& a, const Tensor& b, const Tensor& rest, int64_t below,
@@ -39,10 +39,11 @@ Tensor BetweenBytes(const Tensor& a, const Tensor& b, const Tensor& rest, int64_
   return (sum >> bits).Cast(Dtype::U8, site);
 }
 
-Tensor Resized(const Tensor& x, int64_t axis, int64_t size, InterpolateMode mode, bool align,
-               Site site) {
-  const int64_t n = x.dims()[static_cast<size_t>(axis)];
-  if (n == size && mode != InterpolateMode::kCubic) return x;
+// One axis, which has n elements (a number or a scalar tensor), resized: the position of element i is above / below, an exact
+// quotient.
+template <class N>
+Tensor Resized(const Tensor& x, int64_t axis, const N& n, int64_t size, InterpolateMode mode,
+               bool align, Site site) {
   const Tensor i = IotaLike(x, size, Dtype::I64);
   auto element = [&](const Tensor& at) {
     return x.IndexSelect(axis, at.Maximum(0).Minimum(n - 1), site);
@@ -50,12 +51,14 @@ Tensor Resized(const Tensor& x, int64_t axis, int64_t size, InterpolateMode mode
   if (mode == InterpolateMode::kNearest) return element((i * n).FloorDiv(size));
   if (mode == InterpolateMode::kNearestExact) return element(((i * 2 + 1) * n).FloorDiv(2 * size));
   const int64_t below = align ? std::max<int64_t>(size - 1, 1) : 2 * size;
-  Tensor above = align ? i * (size > 1 ? n - 1 : 0) : (i * 2 + 1) * n - size;
+  Tensor above = !align ? (i * 2 + 1) * n - size : size > 1 ? i * (n - 1) : i * 0;
   if (mode == InterpolateMode::kLinear) above = above.Maximum(0);
   const Tensor low = above.FloorDiv(below);
-  if (x.dtype() == Dtype::U8)
-    return BetweenBytes(element(low), element(low + 1), above - low * below, below, axis, n, align,
-                        site);
+  if constexpr (std::is_integral_v<N>) {
+    if (x.dtype() == Dtype::U8)
+      return BetweenBytes(element(low), element(low + 1), above - low * below, below, axis, n,
+                          align, site);
+  }
   Dims column(x.dims().size(), 1);
   column[static_cast<size_t>(axis)] = size;
   const Tensor t = ((above - low * below).Cast(x.dtype(), site) / static_cast<double>(below))
@@ -87,7 +90,7 @@ Patches Prepare(const Tensor& x, size_t axes, const Dims& kernel, const PatchOpt
 
 Tensor Interpolate(const Tensor& x, const Dims& size, InterpolateMode mode, bool align_corners,
                    Site site) {
-  if (auto error = Refused("Interpolate", {&x}, site)) return *error;
+  if (auto error = FirstError("Interpolate", {&x}, site)) return *error;
   if (mode == InterpolateMode::kArea) return AdaptiveAvgPool(x, size, site);
   const auto sizes = PerAxis(size, x.rank() < 3 ? 0 : static_cast<size_t>(x.rank() - 2));
   bool fits = x.rank() >= 3 && sizes.has_value();
@@ -98,20 +101,35 @@ Tensor Interpolate(const Tensor& x, const Dims& size, InterpolateMode mode, bool
   const bool nearest = mode == InterpolateMode::kNearest || mode == InterpolateMode::kNearestExact;
   const bool linear = mode == InterpolateMode::kLinear;
   Tensor out = nearest || (linear && x.dtype() == Dtype::U8) ? Another(x) : Wide(x, site);
-  for (size_t i = sizes->size(); i-- > 0;)  // the last axis first: bytes are rounded for each axis
-    out = Resized(out, static_cast<int64_t>(2 + i), (*sizes)[i], mode, align_corners, site);
+  for (size_t i = sizes->size();
+       i-- > 0;) {  // the last axis first: bytes are rounded for each axis
+    const auto axis = static_cast<int64_t>(2 + i);
+    const int64_t size = (*sizes)[i], n = out.dims()[2 + i];
+    if (!ShapeOf(out)[2 + i].Is(ir::Op::CONST)) {
+      // The weights of bytes are chosen with the numbers.
+      if (linear && x.dtype() == Dtype::U8) return *Symbolic(x, "Interpolate", site);
+      out = Resized(out, axis, out.Length(axis, site), size, mode, align_corners, site);
+    } else if (n != size || mode == InterpolateMode::kCubic) {
+      out = Resized(out, axis, n, size, mode, align_corners, site);
+    }
+  }
   return out.Cast(nearest || linear ? x.dtype() : FloatOf(x.dtype()), site);
 }
 
 Tensor PixelShuffle(const Tensor& x, int64_t factor, Site site) {
-  if (auto error = Refused("PixelShuffle", {&x}, site)) return *error;
+  if (auto error = FirstError("PixelShuffle", {&x}, site)) return *error;
   const Dims& d = x.dims();
+  if (d.size() == 4 && !ShapeOf(x)[1].Is(ir::Op::CONST)) return *Symbolic(x, "PixelShuffle", site);
   if (d.size() != 4 || factor < 1 || factor > (1 << 20) || d[1] % (factor * factor) != 0)
     return Wrong(x, "PixelShuffle", site, Cat("factor ", factor, " for shape ", Text(d)));
   const int64_t c = d[1] / (factor * factor);
-  return x.Reshape({d[0], c, factor, factor, d[2], d[3]}, site)
-      .Permute({0, 1, 4, 2, 5, 3}, site)
-      .Reshape({d[0], c, d[2] * factor, d[3] * factor}, site);
+  ir::UOpContext& ctx = Ctx(x);
+  const ir::SymbolicDims n = SizesOf(x);
+  const ir::UOp r = ctx.Idx(factor), channels = ctx.Idx(c);
+  const Tensor split = ReshapeTo(x, {n[0], channels, r, r, n[2], n[3]}, "PixelShuffle", site);
+  return ReshapeTo(split.Permute({0, 1, 4, 2, 5, 3}, site),
+                   {n[0], channels, ProductOf(ctx, n[2], r), ProductOf(ctx, n[3], r)},
+                   "PixelShuffle", site);
 }
 Tensor PixelUnshuffle(const Tensor& x, int64_t factor, Site site) {
   if (auto error = Refused("PixelUnshuffle", {&x}, site)) return *error;

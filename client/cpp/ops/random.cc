@@ -8,6 +8,7 @@
 #include "client/cpp/graph/random.h"
 #include "client/cpp/ops/common.h"
 #include "client/cpp/ops/index/sort_network.h"
+#include "client/cpp/ops/sized.h"
 #include "uopd/movement.h"
 
 namespace uopd::client::fn {
@@ -124,15 +125,22 @@ Tensor RandPerm(Client& client, int64_t n, Dtype dtype, Site site) {
 }
 
 Tensor Bernoulli(const Tensor& p, Site site) {
-  if (auto error = Refused("Bernoulli", {&p}, site)) return *error;
+  if (auto error = FirstError("Bernoulli", {&p}, site)) return *error;
   if (!ir::IsFloat(p.dtype()))
     return Wrong(p, "Bernoulli", site, Cat("probabilities of ", ir::Name(p.dtype())));
   const Tensor wide = Wide(p, site);
-  return (Uniform01(p.state()->graph, p.dims(), wide.dtype(), site) < wide).Cast(p.dtype(), site);
+  const Tensor u = Uniform01(p.state()->graph, p.dims(), wide.dtype(), site);
+  return (Cornered(u, SizesOf(p), site) < wide).Cast(p.dtype(), site);
 }
 
 Tensor Multinomial(const Tensor& weights, int64_t count, bool replacement, Site site) {
-  if (auto error = Refused("Multinomial", {&weights}, site)) return *error;
+  if (auto error = FirstError("Multinomial", {&weights}, site)) return *error;
+  if (weights.is_symbolic()) {
+    // What the box adds has the weight 0.
+    ir::SymbolicDims to = SizesOf(weights);
+    if (!to.empty()) to.back() = Ctx(weights).Idx(count);
+    return Cornered(Multinomial(Boxed(weights, site), count, replacement, site), to, site);
+  }
   const int64_t k = weights.rank() == 0 ? 0 : weights.dims().back();
   if (count < 1 || k == 0 || (!replacement && count > k)) {
     return Wrong(weights, "Multinomial", site,
@@ -183,16 +191,16 @@ Tensor Threefry(const Tensor& counter, Operand key) {
 }
 
 Tensor RandLike(const Tensor& x, Site site) {
-  if (auto error = Refused("RandLike", {&x}, site)) return *error;
+  if (auto error = FirstError("RandLike", {&x}, site)) return *error;
   const Dtype d = FloatOf(x.dtype());
   if (!ir::IsFloat(d)) return NoFloat(x, "RandLike", d, site);
-  return Uniform01(x.state()->graph, x.dims(), d, site);
+  return Cornered(Uniform01(x.state()->graph, x.dims(), d, site), SizesOf(x), site);
 }
 Tensor RandnLike(const Tensor& x, Site site) {
-  if (auto error = Refused("RandnLike", {&x}, site)) return *error;
+  if (auto error = FirstError("RandnLike", {&x}, site)) return *error;
   const Dtype d = FloatOf(x.dtype());
   if (!ir::IsFloat(d)) return NoFloat(x, "RandnLike", d, site);
-  return Normal01(x.state()->graph, x.dims(), d, site);
+  return Cornered(Normal01(x.state()->graph, x.dims(), d, site), SizesOf(x), site);
 }
 
 }  // namespace uopd::client::fn

@@ -38,6 +38,13 @@ Tensor Boxed(const Tensor& t, Site site, const Tensor* fill = nullptr);
 // The first elements along every axis.
 Tensor Cornered(const Tensor& t, const ir::SymbolicDims& sizes, Site site);
 
+// f of x. If x has symbolic sizes, f is taken of its box, and of the result the first elements along every axis are kept. For
+// functions of which an element is computed from no elements behind it.
+template <class F>
+Tensor InBox(const Tensor& x, Site site, F f) {
+  return x.is_symbolic() ? Cornered(f(Boxed(x, site)), SizesOf(x), site) : f(x);
+}
+
 // Positions in an axis of t, counted from the start; beyond every axis where there is none.
 Tensor FromStart(const Tensor& index, const Tensor& t, int64_t axis, Site site);
 

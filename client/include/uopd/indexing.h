@@ -51,6 +51,10 @@ absl::Status AssignIndex(Tensor& x, std::span<const IndexItem> items, Operand va
 // x.IndexSelect(axis, positions) = value, also where sizes are made of variables. The value broadcasts and takes the dtype of x; of
 // several values for one element the last one counts. An error leaves x as it was.
 absl::Status AssignSelected(Tensor& x, int64_t axis, const Tensor& positions, Operand value);
+// Several axes of x as one, the first one, which is a view; and the positions in it of the elements that tensors of positions in
+// each of these axes, whose shapes broadcast, lead to. Sizes may be made of variables.
+std::pair<Tensor, Tensor> JoinAxes(const Tensor& x, const Dims& axes,
+                                   std::span<const Tensor> positions, Site site = Site::current());
 // As x.Assign(value) for a value that is x but where `written` is true (bools of the shape of x): what x is a view of changes only
 // there, also where x does not have its newest elements. An error leaves x as it was.
 absl::Status AssignChanged(Tensor& x, const Tensor& value, const Tensor& written,

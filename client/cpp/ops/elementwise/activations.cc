@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "client/cpp/ops/common.h"
+#include "client/cpp/ops/sized.h"
 #include "core/rules/gradient.h"
 #include "uopd/math.h"
 
@@ -122,8 +123,10 @@ Tensor QuickGelu(const Tensor& x, Site site) {
 }
 
 Tensor Glu(const Tensor& x, int64_t axis, Site site) {
-  if (auto error = Refused("Glu", {&x}, site)) return *error;
+  if (auto error = FirstError("Glu", {&x}, site)) return *error;
   const auto a = Axis(axis, x.rank());
+  if (a && !ShapeOf(x)[static_cast<size_t>(*a)].Is(ir::Op::CONST))
+    return Wrong(x, "Glu", site, Cat("axis ", axis, " of shape ", ShapeText(x), " has no halves"));
   const int64_t n = a ? x.dims()[static_cast<size_t>(*a)] : 1;
   if (n % 2 != 0)
     return Wrong(x, "Glu", site,

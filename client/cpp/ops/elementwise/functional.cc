@@ -43,8 +43,10 @@ Tensor Conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Con
             Site site) {
   if (auto error = FirstError("Conv", {&x, &weight}, site)) return *error;
   if (Has(bias) && !bias.status().ok()) return bias;
+  if (auto error = Symbolic(weight, "ConvTranspose", site)) return *error;
   const int64_t groups = options.groups;
   const size_t axes = x.rank() < 3 ? 0 : static_cast<size_t>(x.rank() - 2);
+  if (axes > 0 && !ShapeOf(x)[1].Is(ir::Op::CONST)) return *Symbolic(x, "ConvTranspose", site);
   const auto stride = PerAxis(options.stride, axes), padding = PerAxis(options.padding, axes),
              dilation = PerAxis(options.dilation, axes);
   bool fits = axes > 0 && weight.rank() == x.rank() && groups > 0 && stride && padding && dilation;
@@ -99,7 +101,7 @@ Tensor Conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Con
 
 Tensor ConvTranspose(const Tensor& x, const Tensor& weight, const Tensor& bias,
                      const ConvTransposeOptions& options, Site site) {
-  if (auto error = Refused("ConvTranspose", {&x, &weight}, site)) return *error;
+  if (auto error = FirstError("ConvTranspose", {&x, &weight}, site)) return *error;
   const int64_t groups = options.groups;
   const size_t axes = x.rank() < 3 ? 0 : static_cast<size_t>(x.rank() - 2);
   const auto stride = PerAxis(options.stride, axes), padding = PerAxis(options.padding, axes),
@@ -128,13 +130,15 @@ Tensor ConvTranspose(const Tensor& x, const Tensor& weight, const Tensor& bias,
     const auto axis = static_cast<int64_t>(2 + i);
     const int64_t n = spread.dims()[2 + i], step = (*stride)[i];
     if (step > 1 && n > 0) {
-      Dims none(spread.dims().size() + 1, 0), gap = none, joined = spread.dims();
+      Dims none(spread.dims().size() + 1, 0), gap = none;
       gap[3 + i] = step - 1;
-      joined[2 + i] *= step;
-      spread = spread.Unsqueeze(axis + 1, site)
-                   .Pad(none, gap, 0, site)
-                   .Reshape(joined, site)
-                   .Narrow(axis, 0, (n - 1) * step + 1, site);
+      ir::SymbolicDims joined = SizesOf(spread);
+      joined[2 + i] = ProductOf(Ctx(x), joined[2 + i], Ctx(x).Idx(step));
+      const Tensor apart =
+          Pad(spread.Unsqueeze(axis + 1, site), none, gap, PadMode::kConstant, 0, site);
+      if (!apart.status().ok()) return apart;
+      spread = ReshapeTo(apart, joined, "ConvTranspose", site);
+      spread = SliceOf(spread, axis, 0, -(step - 1), site);  // no gap behind the last element
     }
     before[2 + i] = (*dilation)[i] * (weight.dims()[2 + i] - 1) - (*padding)[i];
     after[2 + i] = before[2 + i] + (*extra)[i];

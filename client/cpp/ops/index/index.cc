@@ -9,6 +9,7 @@
 #include "core/ir/analysis/sizes.h"
 #include "core/ir/build.h"
 #include "uopd/indexing.h"
+#include "uopd/movement.h"
 
 namespace uopd::client::fn {
 namespace {
@@ -319,8 +320,41 @@ absl::Status AssignIndex(Tensor& x, std::span<const IndexItem> items, Operand va
   return v.size() == 0 ? absl::OkStatus() : part.TryAssign({v, site});
 }
 
+std::pair<Tensor, Tensor> JoinAxes(const Tensor& x, const Dims& axes,
+                                   std::span<const Tensor> positions, Site site) {
+  auto both = [](const Tensor& t) { return std::pair(t, t); };
+  if (auto error = FirstError("JoinAxes", {&x}, site)) return both(*error);
+  if (axes.empty() || axes.size() != positions.size())
+    return both(Wrong(x, "JoinAxes", site, Cat(positions.size(), " positions for ", axes.size())));
+  ir::UOpContext& ctx = Ctx(x);
+  const ir::SymbolicDims sizes = SizesOf(x);
+  Dims front;
+  Tensor at, inside;
+  ir::UOp count = ctx.Idx(1);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (auto error = FirstError("JoinAxes", {&x, &positions[i]}, site)) return both(*error);
+    const auto a = Axis(axes[i], x.rank());
+    if (!a) return both(Wrong(x, "JoinAxes", site, Cat("axis ", axes[i], " of ", ShapeText(x))));
+    const ir::UOp n = sizes[static_cast<size_t>(*a)];
+    const Tensor from = FromStart(positions[i], x, *a, site);
+    const Tensor here = from < SizeTensor(x, n);
+    const Tensor place = Where(here, from, 0);
+    at = i == 0 ? place : at * SizeTensor(x, n) + place;
+    inside = i == 0 ? here : inside & here;
+    count = ProductOf(ctx, count, n);
+    front.push_back(static_cast<int64_t>(i));
+  }
+  const Tensor moved = MoveAxis(x, axes, front, site);
+  if (!moved.status().ok()) return both(moved);
+  ir::SymbolicDims joined = SizesOf(moved);
+  joined.erase(joined.begin() + 1, joined.begin() + static_cast<ptrdiff_t>(axes.size()));
+  joined[0] = count;
+  return {ReshapeTo(moved, joined, "JoinAxes", site),
+          Where({inside, site}, at, SizeTensor(x, ctx.Idx(INT64_MAX / 2)))};
+}
+
 Tensor Take(const Tensor& x, const Tensor& index, Site site) {
-  if (auto error = Refused("Take", {&x, &index}, site)) return *error;
+  if (auto error = FirstError("Take", {&x, &index}, site)) return *error;
   return x.Flatten(0, site).IndexSelect(0, index, site);
 }
 

@@ -148,6 +148,11 @@ Tensor ScatterReduce(const Tensor& x, int64_t axis, const Tensor& index, const T
 }
 
 Tensor MaskedSelect(const Tensor& x, const Tensor& mask, int64_t size, double fill, Site site) {
+  if (x.status().ok() && mask.status().ok() && x.is_symbolic()) {
+    // The mask is false where the box adds elements.
+    const Tensor all = ExpandTo(mask, SizesOf(x), "MaskedSelect", site);
+    return MaskedSelect(Boxed(x, site), Boxed(all, site), size, fill, site);
+  }
   if (auto error = Refused("MaskedSelect", {&x, &mask}, site)) return *error;
   if (mask.dtype() != Dtype::Bool || size < 0) {
     return Wrong(x, "MaskedSelect", site,

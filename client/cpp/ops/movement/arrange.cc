@@ -11,6 +11,10 @@
 namespace uopd::client::fn {
 
 Tensor Roll(const Tensor& x, const Dims& shifts, const Dims& axes, Site site) {
+  return Roll(x, std::vector<Size>(shifts.begin(), shifts.end()), axes, site);
+}
+
+Tensor Roll(const Tensor& x, std::span<const Size> shifts, const Dims& axes, Site site) {
   if (auto error = FirstError("Roll", {&x}, site)) return *error;
   if (axes.size() == 1) {
     if (auto only = AlongNoAxis(x, axes[0], site,
@@ -20,21 +24,23 @@ Tensor Roll(const Tensor& x, const Dims& shifts, const Dims& axes, Site site) {
   if (axes.empty() && shifts.size() == 1)
     return ReshapeTo(Roll(x.Flatten(0, site), shifts, {0}, site), SizesOf(x), "Roll", site);
   if (axes.size() != shifts.size())
-    return Wrong(x, "Roll", site, Cat("shifts ", Text(shifts), " along axes ", Text(axes)));
+    return Wrong(x, "Roll", site, Cat(shifts.size(), " shifts along axes ", Text(axes)));
   Tensor out = x;
   for (size_t i = 0; i < axes.size(); ++i) {
     const auto a = Axis(axes[i], x.rank());
     if (!a) return Wrong(x, "Roll", site, Cat("axis ", axes[i], " of shape ", Text(x.dims())));
     const ir::UOp size = ShapeOf(x)[static_cast<size_t>(*a)];
-    if (!size.Is(ir::Op::CONST)) {
+    if (!size.Is(ir::Op::CONST) || shifts[i].tensor() != nullptr) {
+      const auto shift = IndexOf(out, shifts[i]);
+      if (!shift.ok()) return Poisoned(x.state()->graph, Located("Roll", site, shift.status()));
       const Tensor length = out.Length(*a, site);
-      const Tensor by = SizeTensor(out, Ctx(out).Idx(shifts[i])) % length, at = length - by;
+      const Tensor by = SizeTensor(out, *shift) % length, at = length - by;
       const Tensor moved[] = {out.Narrow(*a, at, by, site), out.Narrow(*a, 0, at, site)};
       out = Concat(moved, *a, site);
       continue;
     }
     const int64_t n = x.dims()[static_cast<size_t>(*a)];
-    const int64_t by = n == 0 ? 0 : ((shifts[i] % n) + n) % n;
+    const int64_t by = n == 0 ? 0 : ((shifts[i].number() % n) + n) % n;
     if (by == 0) continue;
     const Tensor parts[] = {out.Narrow(*a, n - by, by, site), out.Narrow(*a, 0, n - by, site)};
     out = Concat(parts, *a, site);
@@ -76,13 +82,25 @@ Tensor Tile(const Tensor& x, Dims times, Site site) {
 }
 
 Tensor Diagonal(const Tensor& x, int64_t offset, int64_t axis1, int64_t axis2, Site site) {
-  if (auto error = Refused("Diagonal", {&x}, site)) return *error;
+  if (auto error = FirstError("Diagonal", {&x}, site)) return *error;
   const auto a = Axis(axis1, x.rank()), b = Axis(axis2, x.rank());
   if (!a || !b || *a == *b) {
     return Wrong(x, "Diagonal", site,
                  Cat("axes ", axis1, " and ", axis2, " of shape ", Text(x.dims())));
   }
   const Tensor t = MoveAxis(x, {*a, *b}, {-2, -1}, site);
+  if (x.is_symbolic()) {
+    // In the box the diagonal is longer at its end.
+    ir::UOpContext& ctx = Ctx(t);
+    ir::SymbolicDims to = SizesOf(t);
+    auto left = [&](ir::UOp n, int64_t skipped) {
+      return DifferenceOf(ctx, n, ctx.Idx(std::max<int64_t>(skipped, 0)));
+    };
+    const ir::UOp columns = left(to.back(), offset), rows = left(to[to.size() - 2], -offset);
+    to.pop_back();
+    to.back() = LargerOf(ctx, SmallerOf(ctx, rows, columns), ctx.Idx(0));
+    return Cornered(Diagonal(Boxed(t, site), offset, -2, -1, site), to, site);
+  }
   const int64_t rows = t.dims()[t.dims().size() - 2], columns = t.dims().back();
   // Elements of one diagonal are columns + 1 apart.
   const int64_t row = std::clamp<int64_t>(-offset, 0, rows),
@@ -97,44 +115,46 @@ Tensor Diagonal(const Tensor& x, int64_t offset, int64_t axis1, int64_t axis2, S
 }
 
 Tensor DiagEmbed(const Tensor& x, int64_t offset, Site site) {
-  if (auto error = Refused("DiagEmbed", {&x}, site)) return *error;
+  if (auto error = FirstError("DiagEmbed", {&x}, site)) return *error;
   if (x.rank() == 0) return Wrong(x, "DiagEmbed", site, "the tensor is a scalar");
   if (std::abs(offset) > INT32_MAX) return Wrong(x, "DiagEmbed", site, Cat("offset ", offset));
   Dims none(x.dims().size(), 0), more = none;
   more.back() = std::abs(offset);
   // Element k is in row k (offset >= 0) or in column k.
-  const Tensor wide = x.Pad(none, more, 0, site);
-  const int64_t n = wide.dims().back();
-  const Tensor row = IotaLike(x, n, Dtype::I64).Unsqueeze(-1, site),
-               column = IotaLike(x, n, Dtype::I64);
+  const Tensor wide = Pad(x, none, more, PadMode::kConstant, 0, site);
+  if (!wide.status().ok()) return wide;
+  const ir::UOp n = ShapeOf(wide).back();
+  const Tensor row = IotaOf(x, n, Dtype::I64).Unsqueeze(-1, site),
+               column = IotaOf(x, n, Dtype::I64);
   return Where({column - row == offset, site}, wide.Unsqueeze(offset < 0 ? -2 : -1, site),
                Like(x, 0));
 }
 
 Tensor Diag(const Tensor& x, int64_t offset, Site site) {
-  if (auto error = Refused("Diag", {&x}, site)) return *error;
+  if (auto error = FirstError("Diag", {&x}, site)) return *error;
   if (x.rank() == 1) return DiagEmbed(x, offset, site);
   if (x.rank() == 2) return Diagonal(x, offset, 0, 1, site);
   return Wrong(x, "Diag", site, Cat("shape ", Text(x.dims()), " is no vector and no matrix"));
 }
 
 std::vector<Tensor> MeshGrid(std::span<const Tensor> vectors, bool xy, Site site) {
-  Dims whole;
+  ir::SymbolicDims whole;
   for (const Tensor& v : vectors) {
-    if (auto error = Refused("MeshGrid", {&vectors[0], &v}, site))
+    if (auto error = FirstError("MeshGrid", {&vectors[0], &v}, site))
       return std::vector<Tensor>(vectors.size(), *error);
     if (v.rank() > 1) {
       return std::vector<Tensor>(
           vectors.size(),
           Wrong(v, "MeshGrid", site, Cat("shape ", Text(v.dims()), " is no vector")));
     }
-    whole.push_back(v.size());
+    whole.push_back(v.rank() == 0 ? Ctx(v).Idx(1) : ShapeOf(v)[0]);
   }
   std::vector<Tensor> out;
   for (size_t i = 0; i < vectors.size(); ++i) {
-    Dims column(whole.size(), 1);
+    ir::SymbolicDims column(whole.size(), Ctx(vectors[i]).Idx(1));
     column[i] = whole[i];
-    const Tensor grid = vectors[i].Reshape(column, site).Expand(whole, site);
+    const Tensor grid =
+        ExpandTo(ReshapeTo(vectors[i], column, "MeshGrid", site), whole, "MeshGrid", site);
     out.push_back(xy && whole.size() > 1 ? grid.Transpose(0, 1, site) : grid);
   }
   return out;
@@ -258,6 +278,18 @@ Tensor Linspace(Client& client, double begin, double end, int64_t count, Dtype d
   const double step = count == 0 ? 0 : (end - begin) / static_cast<double>(count - 1);
   const auto last = static_cast<double>(count - 1);
   return Where({i < last / 2, site}, i * step + begin, end - (last - i) * step).Cast(dtype, site);
+}
+
+Tensor Linspace(Client& client, double begin, double end, const Size& count, Dtype dtype,
+                Site site) {
+  if (count.tensor() == nullptr) return Linspace(client, begin, end, count.number(), dtype, site);
+  const Tensor i = client.ArangeOf(0, count, 1, Dtype::F64, site);
+  if (!i.status().ok()) return i;
+  if (dtype == Dtype::Bool) return Wrong(i, "Linspace", site, "of bools");
+  const Tensor last = count.tensor()->Cast(Dtype::F64, site) - 1;
+  const Tensor step = (end - begin) / last.Maximum(1);
+  const Tensor first_half = (i < last / 2) | (last == 0);
+  return Where({first_half, site}, i * step + begin, end - (last - i) * step).Cast(dtype, site);
 }
 
 }  // namespace uopd::client::fn

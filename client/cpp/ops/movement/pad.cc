@@ -5,6 +5,7 @@
 
 #include "client/cpp/ops/common.h"
 #include "client/cpp/ops/sized.h"
+#include "core/ir/analysis/sizes.h"
 #include "core/ir/build.h"
 #include "uopd/movement.h"
 
@@ -17,10 +18,26 @@ std::string_view NameOf(PadMode mode) {
                                        : "circular";
 }
 
+// The size of an axis now: of one that is made of variables its largest one, if these have no values.
+int64_t SizeNow(const Tensor& x, int64_t axis) {
+  const auto a = static_cast<size_t>(axis);
+  return ir::BoundValue(ShapeOf(x)[a]).value_or(x.dims()[a]);
+}
+
+// `length` elements from the position `at` on, or from so many elements before the end on.
+Tensor Piece(const Tensor& x, int64_t axis, int64_t at, int64_t length, Site site) {
+  return x.Narrow(axis, at, length, site);
+}
+Tensor PieceFromEnd(const Tensor& x, int64_t axis, int64_t back, int64_t length, Site site) {
+  const auto a = static_cast<size_t>(axis);
+  if (ShapeOf(x)[a].Is(ir::Op::CONST)) return Piece(x, axis, x.dims()[a] - back, length, site);
+  return x.Narrow(axis, x.Length(axis, site) - back, length, site);
+}
+
 // x with `before` and `after` elements around one axis.
 Tensor Around(const Tensor& x, int64_t axis, int64_t before, int64_t after, PadMode mode,
               Site site) {
-  const int64_t n = x.dims()[static_cast<size_t>(axis)];
+  const int64_t n = SizeNow(x, axis);
   const int64_t most = mode == PadMode::kReflect    ? n - 1
                        : mode == PadMode::kCircular ? n
                        : n == 0                     ? 0
@@ -30,25 +47,42 @@ Tensor Around(const Tensor& x, int64_t axis, int64_t before, int64_t after, PadM
                  Cat(NameOf(mode), " padding of ", std::max(before, after), " along axis ", axis,
                      " of shape ", Text(x.dims())));
   }
-  auto piece = [&](int64_t at, int64_t length) { return x.Narrow(axis, at, length, site); };
-  auto edge = [&](int64_t at, int64_t length) {
-    Dims to = x.dims();
-    to[static_cast<size_t>(axis)] = length;
-    return piece(at, 1).Expand(to, site);
+  auto first = [&](int64_t at, int64_t length) { return Piece(x, axis, at, length, site); };
+  auto last = [&](int64_t back, int64_t length) {
+    return PieceFromEnd(x, axis, back, length, site);
+  };
+  auto repeated = [&](const Tensor& edge, int64_t times) {
+    ir::SymbolicDims to = SizesOf(x);
+    to[static_cast<size_t>(axis)] = Ctx(x).Idx(times);
+    return ExpandTo(edge, to, "Pad", site);
   };
   std::vector<Tensor> parts;
   if (before > 0) {
-    parts.push_back(mode == PadMode::kReflect     ? piece(1, before).Flip({axis}, site)
-                    : mode == PadMode::kReplicate ? edge(0, before)
-                                                  : piece(n - before, before));
+    parts.push_back(mode == PadMode::kReflect     ? first(1, before).Flip({axis}, site)
+                    : mode == PadMode::kReplicate ? repeated(first(0, 1), before)
+                                                  : last(before, before));
   }
   parts.push_back(x);
   if (after > 0) {
-    parts.push_back(mode == PadMode::kReflect     ? piece(n - 1 - after, after).Flip({axis}, site)
-                    : mode == PadMode::kReplicate ? edge(n - 1, after)
-                                                  : piece(0, after));
+    parts.push_back(mode == PadMode::kReflect     ? last(1 + after, after).Flip({axis}, site)
+                    : mode == PadMode::kReplicate ? repeated(last(1, 1), after)
+                                                  : first(0, after));
   }
   return parts.size() == 1 ? x : Concat(parts, axis, site);
+}
+
+// Without elements at both ends of axes.
+Tensor Cut(Tensor x, const Dims& before, const Dims& after, Site site) {
+  for (size_t i = 0; i < before.size() && x.status().ok(); ++i) {
+    if (before[i] == 0 && after[i] == 0) continue;
+    const auto axis = static_cast<int64_t>(i);
+    const int64_t less = before[i] + after[i];
+    if (ShapeOf(x)[i].Is(ir::Op::CONST))
+      x = x.Narrow(axis, before[i], x.dims()[i] - less, site);
+    else
+      x = x.Narrow(axis, before[i], x.Length(axis, site) - less, site);
+  }
+  return x;
 }
 
 }  // namespace
@@ -103,7 +137,7 @@ Tensor Pad(const Tensor& x, const Dims& before, const Dims& after, PadMode mode,
     return Pad(x, std::vector<Size>(before.begin(), before.end()),
                std::vector<Size>(after.begin(), after.end()), value, site);
   }
-  if (auto error = Refused("Pad", {&x}, site)) return *error;
+  if (auto error = FirstError("Pad", {&x}, site)) return *error;
   const size_t rank = x.dims().size();
   if (before.size() != rank || after.size() != rank) {
     return Wrong(x, "Pad", site,
@@ -111,32 +145,30 @@ Tensor Pad(const Tensor& x, const Dims& before, const Dims& after, PadMode mode,
                      Text(x.dims())));
   }
   constexpr int64_t kMost = int64_t{1} << 40;  // keeps sums far from overflow
-  Dims begin(rank, 0), end = x.dims(), more_before = before, more_after = after;
+  Dims less_before(rank, 0), less_after(rank, 0), more_before = before, more_after = after;
   for (size_t i = 0; i < rank; ++i) {
     if (std::max(std::abs(before[i]), std::abs(after[i])) > kMost)
       return Wrong(x, "Pad", site, Cat("padding of ", before[i], " and ", after[i]));
-    begin[i] = std::max<int64_t>(0, -before[i]);
-    end[i] -= std::max<int64_t>(0, -after[i]);
+    less_before[i] = std::max<int64_t>(0, -before[i]);
+    less_after[i] = std::max<int64_t>(0, -after[i]);
     more_before[i] = std::max<int64_t>(0, before[i]);
     more_after[i] = std::max<int64_t>(0, after[i]);
     // More than there is cannot be cut off, but by what a mirror or an edge adds at the other side.
     const bool added = mode == PadMode::kReflect || mode == PadMode::kReplicate;
-    if (begin[i] > end[i] + (added ? more_before[i] + more_after[i] : 0)) {
+    const int64_t n = SizeNow(x, static_cast<int64_t>(i));
+    if (less_before[i] + less_after[i] > n + (added ? more_before[i] + more_after[i] : 0)) {
       return Wrong(x, "Pad", site,
                    Cat("padding of ", before[i], " and ", after[i], " along axis ", i, " of shape ",
                        Text(x.dims())));
     }
   }
   const bool cut_last = mode == PadMode::kReflect || mode == PadMode::kReplicate;
-  Tensor out = cut_last ? x : x.Shrink(begin, end, site);
+  Tensor out = cut_last ? x : Cut(x, less_before, less_after, site);
   if (mode == PadMode::kConstant) return out.Pad(more_before, more_after, value, site);
   for (size_t i = 0; i < rank && out.status().ok(); ++i)
     out = Around(out, static_cast<int64_t>(i), more_before[i], more_after[i], mode, site);
-  if (!cut_last || !out.status().ok()) return out;
-  // Where the axis was cut off it is whole now, and longer by what was added.
-  end = out.dims();
-  for (size_t i = 0; i < rank; ++i) end[i] -= std::max<int64_t>(0, -after[i]);
-  return out.Shrink(begin, end, site);
+  if (cut_last) out = Cut(out, less_before, less_after, site);
+  return out.state() == x.state() ? Another(x) : out;
 }
 
 }  // namespace uopd::client::fn

@@ -264,7 +264,7 @@ Tensor Einsum(std::string_view formula, std::span<const Tensor> operands, Site s
 
 Tensor TensorDot(const Tensor& a, const Tensor& b, const Dims& axes_of_a, const Dims& axes_of_b,
                  Site site) {
-  if (auto error = Refused("TensorDot", {&a, &b}, site)) return *error;
+  if (auto error = FirstError("TensorDot", {&a, &b}, site)) return *error;
   auto wrong = [&] {
     return Wrong(a, "TensorDot", site,
                  Cat("axes ", Text(axes_of_a), " of shape ", Text(a.dims()), " and ",
@@ -279,7 +279,9 @@ Tensor TensorDot(const Tensor& a, const Tensor& b, const Dims& axes_of_a, const 
     if (!x || !y) return wrong();
     const auto p = static_cast<size_t>(*x), q = static_cast<size_t>(*y);
     // An axis that was paired before has a label of another one.
-    if (a.dims()[p] != b.dims()[q] || of_b[q] < a.rank() || Holds(of_b, of_a[p])) return wrong();
+    if (!ir::SameShape(ShapeOf(a).subspan(p, 1), ShapeOf(b).subspan(q, 1)) || of_b[q] < a.rank() ||
+        Holds(of_b, of_a[p]))
+      return wrong();
     of_b[q] = of_a[p];
   }
   for (int label : of_a) {
@@ -292,7 +294,7 @@ Tensor TensorDot(const Tensor& a, const Tensor& b, const Dims& axes_of_a, const 
 }
 
 Tensor TensorDotLast(const Tensor& a, const Tensor& b, int64_t axes, Site site) {
-  if (auto error = Refused("TensorDotLast", {&a, &b}, site)) return *error;
+  if (auto error = FirstError("TensorDotLast", {&a, &b}, site)) return *error;
   if (axes < 0 || axes > a.rank() || axes > b.rank())
     return Wrong(a, "TensorDotLast", site,
                  Cat(axes, " axes of shapes ", Text(a.dims()), " and ", Text(b.dims())));
@@ -302,7 +304,7 @@ Tensor TensorDotLast(const Tensor& a, const Tensor& b, int64_t axes, Site site) 
 }
 
 Tensor Outer(const Tensor& a, const Tensor& b, Site site) {
-  if (auto error = Refused("Outer", {&a, &b}, site)) return *error;
+  if (auto error = FirstError("Outer", {&a, &b}, site)) return *error;
   return Operand(a.Flatten(0, site).Unsqueeze(-1, site), site) * b.Flatten(0, site);
 }
 

@@ -15,12 +15,18 @@ namespace {
 int64_t Rows(const Tensor& x) { return x.dims()[x.dims().size() - 2]; }
 int64_t Columns(const Tensor& x) { return x.dims().back(); }
 
-// The error of an operand that is no matrix (or batch of matrices), or, if `square`, no square one.
-std::optional<Tensor> NoMatrix(std::string_view what, const Tensor& x, bool square, Site site) {
-  if (auto error = Refused(what, {&x}, site)) return error;
+// The error of an operand that is no matrix (or batch of matrices), or, if `square`, no square one. NoMatrix also refuses
+// symbolic sizes: of what takes as many steps as there are columns.
+std::optional<Tensor> NoAnyMatrix(std::string_view what, const Tensor& x, bool square, Site site) {
+  if (auto error = FirstError(what, {&x}, site)) return error;
   if (x.rank() >= 2 && (!square || Rows(x) == Columns(x))) return std::nullopt;
   return Wrong(x, what, site,
                Cat("shape ", Text(x.dims()), " is no ", square ? "square " : "", "matrix"));
+}
+
+std::optional<Tensor> NoMatrix(std::string_view what, const Tensor& x, bool square, Site site) {
+  if (auto error = Refused(what, {&x}, site)) return error;
+  return NoAnyMatrix(what, x, square, site);
 }
 
 Tensor Product(const Tensor& a, const Tensor& b, Site site) { return a.MatMul({b, site}); }
@@ -56,7 +62,7 @@ Tensor Normalize(const Tensor& x, double p, int64_t axis, double epsilon, Site s
 }
 
 Tensor Trace(const Tensor& x, int64_t offset, Site site) {
-  if (auto error = NoMatrix("Trace", x, false, site)) return *error;
+  if (auto error = NoAnyMatrix("Trace", x, false, site)) return *error;
   return Diagonal(x, offset, -2, -1, site).Sum({-1}, false, site);
 }
 
@@ -200,7 +206,7 @@ Tensor Det(const Tensor& x, Site site) {
 
 Tensor NewtonSchulz(const Tensor& x, int64_t steps, std::span<const double> coefficients,
                     double epsilon, Site site) {
-  if (auto error = NoMatrix("NewtonSchulz", x, false, site)) return *error;
+  if (auto error = NoAnyMatrix("NewtonSchulz", x, false, site)) return *error;
   constexpr double kMuon[] = {3.4445, -4.7750, 2.0315};
   const std::span<const double> c = coefficients.empty() ? std::span(kMuon) : coefficients;
   // The product of the shorter axes is the cheaper one.

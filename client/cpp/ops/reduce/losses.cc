@@ -242,7 +242,7 @@ Tensor CosineEmbeddingLoss(const Tensor& a, const Tensor& b, const Tensor& targe
 
 Tensor TripletMarginLoss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
                          double margin, double p, double epsilon, Reduction reduction, Site site) {
-  if (auto error = Refused("TripletMarginLoss", {&anchor, &positive, &negative}, site))
+  if (auto error = FirstError("TripletMarginLoss", {&anchor, &positive, &negative}, site))
     return *error;
   if (anchor.rank() == 0) return Wrong(anchor, "TripletMarginLoss", site, "the anchor is a scalar");
   auto distance = [&](const Tensor& other) {

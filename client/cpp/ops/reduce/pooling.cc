@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "client/cpp/ops/common.h"
+#include "client/cpp/ops/sized.h"
 #include "uopd/indexing.h"
 
 namespace uopd::client::fn {
@@ -101,22 +102,24 @@ struct Cells {
   Tensor values, mask;
 };
 Cells CellsOf(const Tensor& x, int64_t axis, int64_t size, Site site) {
-  const int64_t n = x.dims()[static_cast<size_t>(axis)];
-  Dims column(x.dims().size() + 1, 1), row = column;
+  const ir::UOp n = ShapeOf(x)[static_cast<size_t>(axis)];
+  Dims column(x.dims().size() + 1, 1);
+  ir::SymbolicDims row(x.dims().size() + 1, Ctx(x).Idx(1));
   column[static_cast<size_t>(axis)] = size;
   row[static_cast<size_t>(axis) + 1] = n;
   const Tensor cell = IotaLike(x, size, Dtype::I64).Reshape(column, site);
-  const Tensor at = IotaLike(x, n, Dtype::I64).Reshape(row, site);
+  const Tensor at = ReshapeTo(IotaOf(x, n, Dtype::I64), row, "Cells", site);
   // begin = floor(cell n / size), end = ceil((cell + 1) n / size)
-  const Tensor begin = (cell * n).FloorDiv(size),
-               end = ((cell + 1) * n + (size - 1)).FloorDiv(size);
+  const Tensor length = SizeTensor(x, n);
+  const Tensor begin = (cell * length).FloorDiv(size),
+               end = ((cell + 1) * length + (size - 1)).FloorDiv(size);
   return {x.Unsqueeze(axis, site), (at >= begin) & (at < end)};
 }
 
 // The sizes for each spatial axis, or the error.
 std::pair<Dims, std::optional<Tensor>> SpatialSizes(const Tensor& x, const Dims& size,
                                                     std::string_view what, Site site) {
-  if (auto error = Refused(what, {&x}, site)) return {{}, error};
+  if (auto error = FirstError(what, {&x}, site)) return {{}, error};
   const auto sizes = PerAxis(size, x.rank() < 3 ? 0 : static_cast<size_t>(x.rank() - 2));
   bool fits = x.rank() >= 3 && sizes.has_value();
   for (size_t i = 0; fits && i < sizes->size(); ++i)
@@ -141,11 +144,12 @@ std::pair<Tensor, Tensor> MaxPoolWithIndices(const Tensor& x, const Dims& kernel
   const Tensor windows = FilledWindows(x, p, Least(x, site), site);
   const Tensor most = windows.Max(WindowAxes(p), true, site);
   if (!most.status().ok()) return {most, most};
-  const Dims spatial(x.dims().begin() + 2, x.dims().end());
-  Dims plane = {1, 1};
-  plane.insert(plane.end(), spatial.begin(), spatial.end());
-  const Dtype place = PositionDtype(ir::Product(spatial));
-  const Tensor at = IotaLike(x, ir::Product(spatial), place).Reshape(plane, site);
+  ir::SymbolicDims plane = SizesOf(x);
+  plane[0] = plane[1] = Ctx(x).Idx(1);
+  ir::UOp count = plane[2];
+  for (size_t i = 3; i < plane.size(); ++i) count = ProductOf(Ctx(x), count, plane[i]);
+  const Dtype place = PositionDtype(ir::Product(std::span(x.dims()).subspan(2)));
+  const Tensor at = ReshapeTo(IotaOf(x, count, place), plane, "MaxPool", site);
   const Tensor never = Made(x, Ctx(x).Int(place, ir::RangeOf(place).max), "MaxPool", site);
   const Tensor places = FilledWindows(at, p, never, site);
   const Tensor hit =

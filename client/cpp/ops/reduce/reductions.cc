@@ -6,6 +6,7 @@
 
 #include "client/cpp/ops/common.h"
 #include "client/cpp/ops/index/pick.h"
+#include "client/cpp/ops/sized.h"
 #include "core/ir/build.h"
 #include "uopd/math.h"
 
@@ -18,10 +19,33 @@ Tensor Finite(const Tensor& x) { return Where(IsFinite(x), x, Like(x, 0)); }
 // The axis counted from the front, or the error.
 std::pair<int64_t, std::optional<Tensor>> Along(std::string_view what, const Tensor& x,
                                                 int64_t axis, Site site) {
-  if (auto error = Refused(what, {&x}, site)) return {0, error};
+  if (auto error = FirstError(what, {&x}, site)) return {0, error};
   const auto a = Axis(axis, x.rank());
   if (!a) return {0, Wrong(x, what, site, Cat("axis ", axis, " of shape ", Text(x.dims())))};
   return {*a, std::nullopt};
+}
+
+bool IsBoxed(const Tensor& x) { return x.status().ok() && x.is_symbolic(); }
+
+// Both results of f, which are in the shape of x, as InBox has one.
+template <class F>
+std::pair<Tensor, Tensor> BothInBox(const Tensor& x, Site site, F f) {
+  const auto [a, b] = f(Boxed(x, site));
+  return {Cornered(a, SizesOf(x), site), Cornered(b, SizesOf(x), site)};
+}
+
+// The element at q of the way along a sorted axis whose size is made of variables, as Quantile takes it.
+Tensor AlongSorted(const Tensor& sorted, double q, int64_t axis, Site site) {
+  const Tensor last = sorted.Length(axis, site) - 1;
+  const Tensor at = last.Cast(Dtype::F64, site) * q;
+  const Tensor low = at.Cast(Dtype::I64, site);  // of what is not negative
+  auto element = [&](const Tensor& position) {
+    return sorted.IndexSelect(axis, position.Reshape({1}, site), site);
+  };
+  const Tensor share = (at - low.Cast(Dtype::F64, site)).Cast(sorted.dtype(), site);
+  const Tensor between = Lerp(element(low), element((low + 1).Minimum(last)), share);
+  const Tensor most = element(last);
+  return Where(most.IsNan(site), most, Where(share == 0.0, element(low), between));
 }
 
 std::pair<Tensor, Tensor> RunningMax(const Tensor& x, int64_t axis, std::string_view what,
@@ -74,6 +98,7 @@ Tensor LogSumExp(const Tensor& x, const Dims& axes, bool keep, Site site) {
 }
 
 Tensor CumProd(const Tensor& x, int64_t axis, Site site) {
+  if (IsBoxed(x)) return InBox(x, site, [&](const Tensor& t) { return CumProd(t, axis, site); });
   if (auto only = AlongNoAxis(x, axis, site, [&](const Tensor& t) { return CumProd(t, 0, site); }))
     return *only;
   const auto [a, error] = Along("CumProd", x, axis, site);
@@ -85,6 +110,7 @@ Tensor CumProd(const Tensor& x, int64_t axis, Site site) {
 }
 
 std::pair<Tensor, Tensor> CumMax(const Tensor& x, int64_t axis, Site site) {
+  if (IsBoxed(x)) return BothInBox(x, site, [&](const Tensor& t) { return CumMax(t, axis, site); });
   if (auto only = AlongNoAxis(x, axis, site, [&](const Tensor& t) { return CumMax(t, 0, site); }))
     return *only;
   const auto [a, error] = Along("CumMax", x, axis, site);
@@ -93,6 +119,7 @@ std::pair<Tensor, Tensor> CumMax(const Tensor& x, int64_t axis, Site site) {
 }
 
 std::pair<Tensor, Tensor> CumMin(const Tensor& x, int64_t axis, Site site) {
+  if (IsBoxed(x)) return BothInBox(x, site, [&](const Tensor& t) { return CumMin(t, axis, site); });
   if (auto only = AlongNoAxis(x, axis, site, [&](const Tensor& t) { return CumMin(t, 0, site); }))
     return *only;
   const auto [a, error] = Along("CumMin", x, axis, site);
@@ -104,6 +131,8 @@ std::pair<Tensor, Tensor> CumMin(const Tensor& x, int64_t axis, Site site) {
 }
 
 Tensor LogCumSumExp(const Tensor& x, int64_t axis, Site site) {
+  if (IsBoxed(x))
+    return InBox(x, site, [&](const Tensor& t) { return LogCumSumExp(t, axis, site); });
   if (auto only =
           AlongNoAxis(x, axis, site, [&](const Tensor& t) { return LogCumSumExp(t, 0, site); }))
     return *only;
@@ -132,26 +161,32 @@ Tensor Quantile(const Tensor& x, double q, int64_t axis, bool keep, Site site) {
   const int64_t n = x.dims()[static_cast<size_t>(a)];
   if (!(q >= 0 && q <= 1) || n == 0)
     return Wrong(x, "Quantile", site, Cat("q is ", q, ", for shape ", Text(x.dims())));
-  return InWide("Quantile", x, site, [&](const Tensor& v) {
+  const bool counted = !ShapeOf(x)[static_cast<size_t>(a)].Is(ir::Op::CONST);
+  return InWide("Quantile", x, site, [&, axis = a](const Tensor& v) {
+    if (counted) {
+      const Tensor out = AlongSorted(v.Sort(axis, false, site).first, q, axis, site);
+      return keep ? out : out.Squeeze(axis, site);
+    }
     const double at = q * static_cast<double>(n - 1);
     const auto low = static_cast<int64_t>(at);
-    const Tensor sorted = v.Sort(a, false, site).first;
-    Tensor out = sorted.Narrow(a, low, 1, site);
+    const Tensor sorted = v.Sort(axis, false, site).first;
+    Tensor out = sorted.Narrow(axis, low, 1, site);
     if (at > static_cast<double>(low))
-      out = Lerp(out, sorted.Narrow(a, low + 1, 1, site), at - static_cast<double>(low));
+      out = Lerp(out, sorted.Narrow(axis, low + 1, 1, site), at - static_cast<double>(low));
     // NaNs are the last ones.
-    const Tensor last = sorted.Narrow(a, n - 1, 1, site);
+    const Tensor last = sorted.Narrow(axis, n - 1, 1, site);
     out = Where(last.IsNan(site), last, out);
-    return keep ? out : out.Squeeze(a, site);
+    return keep ? out : out.Squeeze(axis, site);
   });
 }
 
 Tensor BinCount(const Tensor& x, int64_t size, const Tensor& weights, Site site) {
-  if (auto error = Refused("BinCount", {&x}, site)) return *error;
+  if (auto error = FirstError("BinCount", {&x}, site)) return *error;
   if (Has(weights)) {
-    if (auto error = Refused("BinCount", {&x, &weights}, site)) return *error;
+    if (auto error = FirstError("BinCount", {&x, &weights}, site)) return *error;
   }
-  if (ir::IsFloat(x.dtype()) || size < 0 || (Has(weights) && weights.dims() != x.dims())) {
+  if (ir::IsFloat(x.dtype()) || size < 0 ||
+      (Has(weights) && !ir::SameShape(ShapeOf(weights), ShapeOf(x)))) {
     return Wrong(x, "BinCount", site,
                  Cat(size, " counts of ", ir::Name(x.dtype()), " ", Text(x.dims()),
                      Has(weights) ? Cat(", weights ", Text(weights.dims())) : ""));
@@ -164,10 +199,11 @@ Tensor BinCount(const Tensor& x, int64_t size, const Tensor& weights, Site site)
 }
 
 Tensor SearchSorted(const Tensor& sorted, const Tensor& values, bool right, Site site) {
-  if (auto error = Refused("SearchSorted", {&sorted, &values}, site)) return *error;
+  if (auto error = FirstError("SearchSorted", {&sorted, &values}, site)) return *error;
   if (sorted.rank() != 1)
     return Wrong(sorted, "SearchSorted", site, Cat("shape ", Text(sorted.dims()), " is no vector"));
-  if (static_cast<double>(sorted.size()) * static_cast<double>(values.size()) > kFewPairs)
+  const bool boxed = IsBoxed(sorted) || IsBoxed(values);
+  if (!boxed && static_cast<double>(sorted.size()) * static_cast<double>(values.size()) > kFewPairs)
     return CountBelow(sorted, values, right, site);
   const Tensor v = values.Unsqueeze(-1, site);
   Tensor passed = right ? sorted <= v : sorted < v;

@@ -8,7 +8,8 @@ namespace uopd::client {
 
 Tensor Tensor::CumSum(int64_t axis, Site site) const {
   if (!status().ok()) return *this;
-  if (is_symbolic()) return Cornered(Boxed(*this, site).CumSum(axis, site), SizesOf(*this), site);
+  if (is_symbolic())
+    return InBox(*this, site, [&](const Tensor& t) { return t.CumSum(axis, site); });
   if (auto only =
           AlongNoAxis(*this, axis, site, [&](const Tensor& t) { return t.CumSum(0, site); }))
     return *only;

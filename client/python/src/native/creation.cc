@@ -41,8 +41,8 @@ void BindCreation(Ops op) {
     return Leaf(c.get().ArangeOf(SizeOf(a), SizeOf(b), SizeOf(step), D(t), s), s);
   });
   op("eye", [](Site s, C c, int64_t n, int t) { return Leaf(c.get().Eye(n, D(t), s), s); });
-  op("linspace", [](Site s, C c, double a, double b, int64_t n, int t) {
-    return Leaf(fn::Linspace(c.get(), a, b, n, D(t), s), s);
+  op("linspace", [](Site s, C c, double a, double b, const Arg& n, int t) {
+    return Leaf(fn::Linspace(c.get(), a, b, SizeOf(n), D(t), s), s);
   });
   op("variable", [](Site s, C c, std::string name, int64_t low, int64_t high, int64_t v) {
     return c.get().Variable(name, low, high, v, s);

@@ -85,6 +85,9 @@ void BindIndexing(Ops op) {
   });
   op("index_select",
      [](Site s, H x, int64_t axis, H i) { return x.tensor().IndexSelect(axis, i.tensor(), s); });
+  op("join_axes", [](Site s, H x, Dims axes, const std::vector<const Handle*>& positions) {
+    return fn::JoinAxes(x.tensor(), axes, Tensors(positions), s);
+  });
   op("take", [](Site s, H x, H i) { return fn::Take(x.tensor(), i.tensor(), s); });
   op("gather",
      [](Site s, H x, int64_t axis, H i) { return x.tensor().Gather(axis, i.tensor(), s); });

@@ -75,8 +75,9 @@ void BindMovement(Ops op) {
   });
   op("tril", [](Site s, H x, const Arg& d) { return x.tensor().Tril(SizeOf(d), s); });
   op("triu", [](Site s, H x, const Arg& d) { return x.tensor().Triu(SizeOf(d), s); });
-  op("roll",
-     [](Site s, H x, Dims shifts, Dims axes) { return fn::Roll(x.tensor(), shifts, axes, s); });
+  op("roll", [](Site s, H x, const std::vector<Arg>& shifts, Dims axes) {
+    return fn::Roll(x.tensor(), SizesOf(shifts), axes, s);
+  });
   op("diagonal", [](Site s, H x, int64_t offset, int64_t a, int64_t b) {
     return fn::Diagonal(x.tensor(), offset, a, b, s);
   });

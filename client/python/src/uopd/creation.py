@@ -134,11 +134,14 @@ class Creation(Base):
     >>> Tensor.linspace(0, 1, 5).tolist()
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
-    return _made(_core.linspace(client(), float(start), float(stop), steps, _code(dtype)), device, requires_grad)
+    return _made(_core.linspace(client(), float(start), float(stop), arg(steps), _code(dtype)), device, requires_grad)
   @staticmethod
   def eye(n: int, m: int | None = None, dtype: DTypeLike | None = None, device: Any = None, requires_grad: bool | None = None) -> Tensor:
     """Ones on the diagonal of an (n, m) matrix, zeros elsewhere; m is n if it is not given."""
     m = n if m is None else m
+    if is_size(n) or is_size(m):
+      rows, columns = tensor_class().arange(n).unsqueeze(1), tensor_class().arange(m)
+      return placed((rows == columns).cast(dtype or dtypes.default_float), device, requires_grad)
     if n < 0 or m < 0: raise WrongArgument(f"a matrix of {n} by {m}")
     h = _core.eye(client(), max(n, m), _code(dtype))
     return _made(h if n == m else _core.shrink(h, [0, 0], [n, m]), device, requires_grad)
@@ -203,21 +206,21 @@ class Creation(Base):
     kind = to_dtype(dtype) if dtype is not None else dtypes.default_float
     if low >= high: raise WrongArgument(f"low is {low} and high {high}: low is below high")
     if not dtypes.is_float(kind): return tensor_class().randint(*shape, low=int(low), high=int(high), dtype=kind, device=device)
-    h = _core.rand(client(), _shape(shape), kind.core)
-    return _made(_core.add(_core.mul(h, float(high - low)), float(low)), device, requires_grad)
+    h = _core.rand(client(), _largest(shape), kind.core)
+    return _cornered(_made(_core.add(_core.mul(h, float(high - low)), float(low)), device, requires_grad), shape)
   @staticmethod
   def normal(*shape: Any, mean: float = 0.0, std: float = 1.0, dtype: DTypeLike | None = None, device: Any = None,
              requires_grad: bool | None = None) -> Tensor:
     """Random floats of the normal distribution."""
     if std < 0: raise WrongArgument(f"the standard deviation is {std}")
-    return _made(_core.normal(client(), _shape(shape), mean, std, _code(dtype)), device, requires_grad)
+    return _cornered(_made(_core.normal(client(), _largest(shape), mean, std, _code(dtype)), device, requires_grad), shape)
   @staticmethod
   def randint(*shape: Any, low: int = 0, high: int = 10, dtype: DTypeLike = "int32", device: Any = None,
               requires_grad: bool | None = None) -> Tensor:
     """Random integers in [low, high)."""
     if low >= high: raise WrongArgument(f"low is {low} and high {high}: low is below high")
     if not dtypes.is_int(to_dtype(dtype)): raise TypeError(f"randint makes integers, not {to_dtype(dtype).name}")
-    return _made(_core.randint(client(), _shape(shape), low, high, _code(dtype)), device)
+    return _cornered(_made(_core.randint(client(), _largest(shape), low, high, _code(dtype)), device), shape)
   @staticmethod
   def randperm(n: int, device: Any = None, dtype: DTypeLike = "int32", **kwargs: Any) -> Tensor:
     """The numbers 0 to n - 1 in random order."""

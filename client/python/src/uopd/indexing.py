@@ -209,14 +209,25 @@ def _spelled(items: tuple[Any, ...], rank: int) -> list[Any]:
 
 
 def _symbolic(h: _core.Handle, items: tuple[Any, ...]) -> _core.Handle:
-  """h[items], where variables are among the sizes or the items. One item may be a tensor of positions."""
-  h, tensors = _part(h, items)
-  for axis, positions in tensors: h = _core.index_select(h, axis, positions)
-  return h
+  """h[items], where variables are among the sizes or the items."""
+  part, tensors = _part(h, items)
+  if not tensors: return part
+  joined, positions, place = _joined(part, tensors)
+  h = _core.index_select(joined, 0, positions)
+  axes = range(len(positions.shape))
+  return _core.moveaxis(h, list(axes), [place + i for i in axes]) if place else h
+
+
+def _joined(part: _core.Handle, tensors: list[tuple[int, _core.Handle]]) -> tuple[_core.Handle, _core.Handle, int]:
+  """A view of the part with one axis, the first, in place of those that tensors of positions select from; the positions in it; and the first axis of the
+  result that they make."""
+  axes = [axis for axis, _ in tensors]
+  joined, positions = _core.join_axes(part, axes, [positions for _, positions in tensors])
+  return joined, positions, axes[0] if axes[-1] - axes[0] == len(axes) - 1 else 0
 
 
 def _part(h: _core.Handle, items: tuple[Any, ...]) -> tuple[_core.Handle, list[tuple[int, _core.Handle]]]:
-  """The view that the items but tensors of positions make of h, and the axis and the positions of one that is left."""
+  """The view that the items but tensors of positions make of h, and the axes and the positions of those that are left."""
   axis, tensors = 0, []
   for i in _spelled(items, len(h.max_shape)):
     if i is None: h = _core.unsqueeze(h, axis)
@@ -233,15 +244,24 @@ def _part(h: _core.Handle, items: tuple[Any, ...]) -> tuple[_core.Handle, list[t
       h = _core.slice_by(h, axis, *_item(i))
     else: raise IndexError(f"a step of {i.step} along an axis whose size is made of variables")
     axis += 1
-  if len(tensors) > 1: raise IndexError("beside variables one tensor of positions can be an index")
   return h, tensors
 
 
 def _assign_symbolic(h: _core.Handle, items: tuple[Any, ...], value: Any) -> None:
   """h[:, begin:end, ...] = value, where variables are among the indices."""
   part, tensors = _part(h, items)
-  if tensors:
+  if len(tensors) == 1:
     _core.assign_selected(part, *tensors[0], arg(value))
+    return
+  if tensors:
+    joined, positions, place = _joined(part, tensors)
+    count = len(positions.shape)
+    value = arg(value)
+    if isinstance(value, _core.Handle) and place and len(value.shape) > len(joined.shape) - 1 - place:
+      # The value has the axes of the result, in which those of the positions are further back.
+      shape = [*joined.shape[1:place + 1], *positions.shape, *joined.shape[place + 1:]]
+      value = _core.moveaxis(expanded(value, shape), [place + i for i in range(count)], list(range(count)))
+    _core.assign_selected(joined, 0, positions, value)
     return
   if not isinstance(value, (int, float)): value = expanded(_core.cast(handle(value), h.dtype), part.shape)
   _core.assign(part, value)

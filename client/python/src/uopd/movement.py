@@ -103,7 +103,7 @@ class Movement(Base):
     if len(pairs) != self.ndim: raise WrongArgument(f"padding for {len(pairs)} axes of a tensor with {self.ndim}")
     h = self._h
     if not float(value).is_integer() and not dtypes.is_float(self.dtype): h = _core.cast(h, dtypes.default_float.core)
-    if _symbolic(v for p in pairs for v in p) or self._h.is_symbolic:
+    if _symbolic(v for p in pairs for v in p) or self._h.is_symbolic and mode == "constant":
       if mode != "constant": raise NotImplementedError(f"pad mode {mode!r} with sizes that are made of variables")
       return wrap(_core.pad_to(h, [arg(p[0]) for p in pairs], [arg(p[1]) for p in pairs], float(value)))
     return wrap(_core.pad(h, [p[0] for p in pairs], [p[1] for p in pairs], _PAD_MODES[mode], float(value)))
@@ -123,7 +123,9 @@ class Movement(Base):
     return wrap(_core.flatten(self._h, self._axis(start_dim), self._axis(end_dim))) if self.ndim else self.reshape(1)
   def unflatten(self, dim: int, sizes: Any) -> Tensor:
     """One axis as several ones. One size may be -1."""
-    return wrap(_core.unflatten(self._h, self._axis(dim), list(sizes)))
+    dim, parts = self._axis(dim), list(sizes)
+    if _symbolic(parts) or isinstance(self.shape[dim], Size): return self.reshape([*self.shape[:dim], *parts, *self.shape[dim + 1:]])
+    return wrap(_core.unflatten(self._h, dim, parts))
   def split(self, sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Pieces along an axis: of one size, of which the last may be shorter, or of the sizes of a list."""
     dim = self._axis(dim)
@@ -159,7 +161,7 @@ class Movement(Base):
     return wrap(_core.repeat_interleave(self._h, repeats, None if dim is None else self._axis(dim)))
   def roll(self, shifts: Any, dims: Any = None) -> Tensor:
     """Elements moved along axes; what leaves at one end comes in at the other."""
-    return wrap(_core.roll(self._h, sizes(shifts, ()), [] if dims is None else [self._axis(d) for d in sizes(dims, ())]))
+    return wrap(_core.roll(self._h, [arg(s) for s in sizes(shifts, ())], [] if dims is None else [self._axis(d) for d in sizes(dims, ())]))
   def tril(self, diagonal: Any = 0) -> Tensor:
     """0 above a diagonal of the last two axes."""
     return wrap(_core.tril(self._h, arg(diagonal)))

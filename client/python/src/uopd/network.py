@@ -6,11 +6,12 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from .base import Base, arg, handle, maybe, wrap
+from .base import Base, arg, handle, maybe, tensor_class, wrap
 from .convert import as_terms
 from .dtype import DTypeLike, dtypes, to_dtype
 from .errors import WrongArgument
 from .runtime import client
+from .variable import Size
 
 if TYPE_CHECKING:
   from .tensor import Tensor
@@ -189,6 +190,7 @@ class Network(Base):
     >>> Tensor([2, 0]).one_hot(3).tolist()
     [[0, 0, 1], [1, 0, 0]]
     """
+    if isinstance(num_classes, Size): return (self.unsqueeze(-1) == tensor_class().arange(num_classes)).cast(dtype or dtypes.default_int)
     return wrap(_core.one_hot(self._h, num_classes, (to_dtype(dtype) if dtype is not None else dtypes.default_int).core))
 
 
