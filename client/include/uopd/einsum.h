@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Products of tensors summed over named axes. Errors and promotion are as in tensor.h; the result has the
-// promoted dtype of the operands. Tensors with symbolic dimensions are refused. All have gradients.
+// promoted dtype of the operands. All have gradients.
 #pragma once
 #include <span>
 #include <string_view>

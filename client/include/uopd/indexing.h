@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Reading and writing parts of tensors by Python's index expressions, and by tensors of positions. Errors are as
-// in tensor.h. Symbolic dimensions are refused but by Reshape and Expand. Positions in tensors may be negative: they count
+// in tensor.h. Index and IndexPut refuse symbolic dimensions. Positions in tensors may be negative: they count
 // from the end. Positions out of range read 0 and write nothing: no daemon can report them.
 #pragma once
 #include <optional>

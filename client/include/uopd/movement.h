@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Functions that rearrange, repeat or surround elements. Axes, errors and promotion are as in tensor.h. Tensors
-// with symbolic dimensions are refused where that is not said. All have gradients.
+// Functions that rearrange, repeat or surround elements. Axes, errors and promotion are as in tensor.h, and so are
+// symbolic dimensions. All have gradients.
 #pragma once
 #include <optional>
 #include <span>

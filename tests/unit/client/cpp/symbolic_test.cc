@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: MIT
 // Tensors whose sizes are made of variables are tensors: realised, read, assigned, recorded.
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 
 #include "tests/unit/client/cpp/gradient_check.h"
+#include "uopd/einsum.h"
 #include "uopd/functional.h"
+#include "uopd/image.h"
 #include "uopd/indexing.h"
 #include "uopd/jit.h"
+#include "uopd/linalg.h"
 #include "uopd/movement.h"
+#include "uopd/reductions.h"
 
 namespace uopd::client {
 namespace {
@@ -117,6 +122,55 @@ TEST_F(SymbolicTest, OperationsThatWorkInABox) {
   EXPECT_THAT(Out(x.Select(1, 0).IndexSelect(0, positions)), ElementsAre(0, 4));
   EXPECT_THAT(Out(part.Flatten()).size(), 12u);
   EXPECT_THAT(Out(part.Bitcast(Dtype::U8).Cast(Dtype::F32)).size(), 48u);
+}
+
+TEST_F(SymbolicTest, FunctionsAreThoseOfNumbers) {
+  using F = std::function<Tensor(const Tensor& x, const Size& rows)>;
+  const std::vector<F> functions = {
+      [](const Tensor& x, const Size&) { return fn::CumProd(x, 0); },
+      [](const Tensor& x, const Size&) { return fn::CumMax(x, 0).first; },
+      [](const Tensor& x, const Size&) { return fn::CumMin(x, 0).second.Cast(Dtype::F32); },
+      [](const Tensor& x, const Size&) { return fn::LogCumSumExp(x, 0); },
+      [](const Tensor& x, const Size&) { return fn::Quantile(x, 0.4, 0); },
+      [](const Tensor& x, const Size&) { return fn::Diagonal(x, -1); },
+      [](const Tensor& x, const Size&) { return fn::Diag(x.Select(1, 2), 1); },
+      [](const Tensor& x, const Size&) { return fn::Trace(x.MatMul(x.Transpose())); },
+      [](const Tensor& x, const Size&) { return fn::Outer(x.Select(1, 0), x.Select(1, 1)); },
+      [](const Tensor& x, const Size& n) { return fn::Roll(x, std::vector{n}, {1}); },
+      [&](const Tensor& x, const Size& n) {
+        return x.Select(1, 0) * fn::Linspace(client_, -1, 3, n, Dtype::F32);
+      },
+      [](const Tensor& x, const Size&) {
+        return fn::Pad(x, {1, 2}, {2, 0}, fn::PadMode::kReflect);
+      },
+      [](const Tensor& x, const Size&) {
+        return fn::Interpolate(x.Transpose().Unsqueeze(0), {5});
+      }};
+  const Tensor whole = In({8, 4}, Scattered(32, 3));
+  for (const F& f : functions) {
+    for (const int64_t n : {3, 4, 8}) {
+      const Tensor rows = N(n, 3);
+      EXPECT_EQ(Out(f(whole.Narrow(0, 0, rows), rows)), Out(f(whole.Narrow(0, 0, n), n)))
+          << &f - functions.data() << ", " << n;
+    }
+  }
+}
+
+TEST_F(SymbolicTest, SeveralTensorsOfPositions) {
+  const Tensor x = Ramp({8, 4});
+  ASSERT_TRUE(x.Realize().ok());
+  const auto at = [&](std::vector<int32_t> v) {
+    const auto n = static_cast<int64_t>(v.size());
+    return client_.FromHost(std::move(v), {n});
+  };
+  const Tensor places[] = {at({0, -1, 3, 2}), at({1, -2, 0, 4})};
+  auto [joined, positions] = fn::JoinAxes(x.Narrow(0, 0, N(3)), {0, 1}, places);
+  EXPECT_THAT(Out(joined.IndexSelect(0, positions)), ElementsAre(1, 10, 0, 0));
+  ASSERT_TRUE(fn::AssignSelected(joined, 0, positions, 50).ok());
+  EXPECT_EQ(Out(x)[1], 50);
+  EXPECT_EQ(Out(x)[10], 50);
+  EXPECT_EQ(Out(x)[12], 12) << "beyond the sizes of now";
+  EXPECT_FALSE(fn::JoinAxes(x, {0}, places).first.status().ok());
 }
 
 TEST_F(SymbolicTest, SortsWhatThereIs) {
