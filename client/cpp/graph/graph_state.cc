@@ -105,23 +105,7 @@ UOp GraphState::InPiecesOf(UOp like, UOp value) {
   if (!InPieces(like)) return value;
   const ir::Layout to = LayoutOf(like);
   if (LayoutOf(value) == to) return value;
-  const ir::Shape shape = *ctx_->ShapeOf(value);
-  ir::SymbolicDims starts(shape.size(), ctx_->Idx(0)), box(shape.begin(), shape.end());
-  std::vector<UOp> pieces;
-  int64_t begin = 0;
-  for (size_t i = 0; i < to.devices.size(); ++i) {
-    UOp piece = value;
-    if (to.sharded()) {
-      const auto axis = static_cast<size_t>(to.axis);
-      starts[axis] = ctx_->Idx(begin);
-      box[axis] = ctx_->Idx(to.sizes[i]);
-      begin += to.sizes[i];
-      piece = ir::Shrink(*ctx_, value, ir::ShapeArg(*ctx_, starts), ir::ShapeArg(*ctx_, box));
-    }
-    pieces.push_back(ctx_->Make(Op::COPY, value.dtype(), {piece}, ctx_->Data({}, to.devices[i])));
-  }
-  return ctx_->Make(Op::MULTI, value.dtype(), pieces,
-                    ctx_->Data(to.sharded() ? ir::Dims{to.axis} : ir::Dims{}, ""));
+  return ir::Divided(*ctx_, value, to);
 }
 
 absl::Status GraphState::Assign(TensorState& t, UOp value, UOp written) {

@@ -3,7 +3,6 @@
 #include "absl/strings/ascii.h"
 #include "client/cpp/graph/build.h"
 #include "core/ir/analysis/layout.h"
-#include "core/ir/build.h"
 #include "uopd/devices.h"
 
 namespace uopd::client {
@@ -16,9 +15,14 @@ UOp Copied(const Tensor& t, UOp x, std::string_view device) {
   return Ctx(t).Make(Op::COPY, t.dtype(), {x}, Ctx(t).Data({}, device));
 }
 
-Tensor Multi(const Tensor& t, std::span<const UOp> pieces, const Dims& axis, std::string_view what,
-             Site site) {
-  return Made(t, Ctx(t).Make(Op::MULTI, t.dtype(), pieces, Ctx(t).Data(axis, "")), what, site);
+// The tensor in pieces of these sizes along the axis, or, if it is -1, whole on each device.
+Tensor Divided(const Tensor& t, const std::vector<std::string>& devices, int64_t axis, Dims sizes,
+               std::string_view what, Site site) {
+  std::vector<std::string> names;
+  for (const std::string& d : devices) names.push_back(DeviceName(d));
+  const ir::Layout to = {
+      .devices = {names.begin(), names.end()}, .axis = axis, .sizes = std::move(sizes)};
+  return Made(t, ir::Divided(Ctx(t), Value(t), to), what, site);
 }
 
 // The reason why these cannot be the devices of pieces; empty if they can.
@@ -73,28 +77,14 @@ Tensor Tensor::Shard(const std::vector<std::string>& devices, int64_t axis, cons
   if (!fits || sum != n)
     return wrong(Cat("sizes ", Text(lengths), " on ", count, " devices for axis ", axis,
                      " of shape ", Text(dims())));
-  ir::UOpContext& ctx = Ctx(*this);
-  ir::SymbolicDims starts(shape.size(), ctx.Idx(0)), box(shape.begin(), shape.end());
-  std::vector<UOp> pieces;
-  int64_t begin = 0;
-  for (size_t i = 0; i < devices.size(); ++i) {
-    starts[at_axis] = ctx.Idx(begin);
-    box[at_axis] = ctx.Idx(lengths[i]);
-    const UOp piece =
-        ir::Shrink(ctx, Value(*this), ir::ShapeArg(ctx, starts), ir::ShapeArg(ctx, box));
-    pieces.push_back(Copied(*this, piece, DeviceName(devices[i])));
-    begin += lengths[i];
-  }
-  return Multi(*this, pieces, {*a}, "Shard", site);
+  return Divided(*this, devices, *a, lengths, "Shard", site);
 }
 
 Tensor Tensor::Replicate(const std::vector<std::string>& devices, Site site) const {
   if (!status().ok()) return *this;
   if (std::string refused = Refused(devices); !refused.empty())
     return Wrong(*this, "Replicate", site, std::move(refused));
-  std::vector<UOp> pieces;
-  for (const std::string& d : devices) pieces.push_back(Copied(*this, Value(*this), DeviceName(d)));
-  return Multi(*this, pieces, {}, "Replicate", site);
+  return Divided(*this, devices, -1, {}, "Replicate", site);
 }
 
 Tensor Tensor::To(const std::string& name, Site site) const {

@@ -5,6 +5,7 @@
 
 #include "core/base/status.h"
 #include "core/base/text.h"
+#include "core/ir/build.h"
 
 namespace uopd::ir {
 namespace {
@@ -265,6 +266,26 @@ Layout Replicated(std::vector<std::string_view> devices) {
 absl::StatusOr<LayoutRule> RuleOf(UOpContext& ctx, UOp u, std::span<const Layout* const> sources,
                                   std::string_view default_device) {
   return Rule(ctx, u, sources, default_device).Run();
+}
+
+UOp Divided(UOpContext& ctx, UOp value, const Layout& to) {
+  const Shape shape = *ctx.ShapeOf(value);
+  SymbolicDims starts(shape.size(), ctx.Idx(0)), box(shape.begin(), shape.end());
+  std::vector<UOp> pieces;
+  int64_t begin = 0;
+  for (size_t i = 0; i < to.devices.size(); ++i) {
+    UOp piece = value;
+    if (to.sharded()) {
+      const auto axis = static_cast<size_t>(to.axis);
+      starts[axis] = ctx.Idx(begin);
+      box[axis] = ctx.Idx(to.sizes[i]);
+      begin += to.sizes[i];
+      piece = Shrink(ctx, value, ShapeArg(ctx, Shape(starts)), ShapeArg(ctx, Shape(box)));
+    }
+    pieces.push_back(ctx.Make(Op::COPY, value.dtype(), {piece}, ctx.Data({}, to.devices[i])));
+  }
+  return ctx.Make(Op::MULTI, value.dtype(), pieces,
+                  ctx.Data(to.sharded() ? Dims{to.axis} : Dims{}, ""));
 }
 
 std::vector<Overlap> Overlaps(const Layout& layout, int64_t begin, int64_t length) {
