@@ -111,7 +111,9 @@ void AmdgpuMemory::Load(UOp u) {
   const int64_t n = Lanes(ctx_, u);
   const std::string at = text_.names.at(index.id());
   if (accumulators_.Contain(index)) {
-    text_.Put(text_.Fresh(u), " = load ", text_.TypeOf(u), ", ptr addrspace(5) ", at);
+    const std::string held = gate ? text_.Temporary() : text_.Fresh(u);
+    text_.Put(held, " = load ", text_.TypeOf(u), ", ptr addrspace(5) ", at);
+    if (gate) text_.PutSelect(text_.Fresh(u), gate, n, text_.TypeOf(u), held, "zeroinitializer");
     return;
   }
   std::string loaded;
@@ -159,6 +161,11 @@ void AmdgpuMemory::Store(UOp u) {
   std::string x = text_.Operand(value, n);
   const std::string type = LlvmType(LlvmScalar(value.dtype()), n);
   if (accumulators_.Contain(index)) {
+    if (index.n_src() == 3) {
+      const std::string old = text_.Temporary(), given = x;
+      text_.Put(old, " = load ", type, ", ptr addrspace(5) ", at);
+      text_.PutSelect(x = text_.Temporary(), index.src(2), n, type, given, old);
+    }
     text_.Put("store ", type, " ", x, ", ptr addrspace(5) ", at);
     return;
   }

@@ -74,7 +74,10 @@ absl::Status LlvmMemory::Load(UOp u) {
   const bool shared = IsShared(ir::MaybeBaseOf(index.src(0)));
   if (shared) Wait(index);
   if (accumulators_.Contain(index)) {
-    text_.Put(text_.Fresh(u), " = load ", value_type, ", ptr ", at);
+    const std::string held = index.n_src() < 3 ? text_.Fresh(u) : text_.Temporary();
+    text_.Put(held, " = load ", value_type, ", ptr ", at);
+    if (index.n_src() == 3)
+      text_.PutSelect(text_.Fresh(u), index.src(2), n, value_type, held, "zeroinitializer");
     return absl::OkStatus();
   }
   const bool is_bool = u.dtype() == Dtype::Bool;
@@ -194,6 +197,11 @@ absl::Status LlvmMemory::Store(UOp u) {
   const std::string& at = text_.names.at(index.id());
   std::string x = text_.Operand(value, n), type = LlvmType(LlvmScalar(value.dtype()), n);
   if (accumulators_.Contain(index)) {
+    if (index.n_src() == 3) {
+      const std::string old = text_.Temporary(), given = x;
+      text_.Put(old, " = load ", type, ", ptr ", at);
+      text_.PutSelect(x = text_.Temporary(), index.src(2), n, type, given, old);
+    }
     text_.Put("store ", type, " ", x, ", ptr ", at);
     return absl::OkStatus();
   }

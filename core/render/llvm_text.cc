@@ -77,6 +77,14 @@ std::string LlvmText::Splat(std::string_view value, std::string_view scalar, int
   return all;
 }
 
+void LlvmText::PutSelect(std::string_view name, UOp gate, int64_t n, std::string_view type,
+                         std::string_view yes, std::string_view no) {
+  const int64_t lanes = Lanes(ctx_, gate) > 0 ? n : 0;
+  const std::string by = Operand(gate, lanes);
+  Put(name, " = select ", LlvmType("i1", lanes), " ", by, ", ", type, " ", yes, ", ", type, " ",
+      no);
+}
+
 std::string LlvmText::TypeOf(UOp u) {
   const int64_t lanes = Lanes(ctx_, u);
   widest_bytes_ = std::max(widest_bytes_, lanes * ir::ByteSize(u.dtype()));

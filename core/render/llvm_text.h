@@ -53,6 +53,9 @@ class LlvmText {
   std::string Operand(ir::UOp u, int64_t lanes);
   // A vector with the scalar in all lanes.
   std::string Splat(std::string_view value, std::string_view scalar, int64_t lanes);
+  // Adds a line that chooses `yes` or `no`, both of this type, by a gate: one bool, or one for each of n lanes.
+  void PutSelect(std::string_view name, ir::UOp gate, int64_t n, std::string_view type,
+                 std::string_view yes, std::string_view no);
   // The type of u, which counts for widest_bytes().
   std::string TypeOf(ir::UOp u);
   // A call, without the name of its result. Arguments are types and values. Declares the function.

@@ -91,7 +91,7 @@ class Maker:
     return self.add("full", (sizes, self.rng.choice([3, self.rng.choice(self.p.variables)])), sizes)
   def unary(self):
     i = self.pick()
-    return self.add(self.rng.choice(["neg", "relu", "less", "plus_variable", "times_variable", "square"]), (i, self.rng.choice(self.p.variables)), self.p.values[i].shape)
+    return self.add(self.rng.choice(["neg", "relu", "less", "plus_variable", "times_variable", "square", "wave"]), (i, self.rng.choice(self.p.variables)), self.p.values[i].shape)
   def binary(self):
     i = self.pick()
     j = self.pick(lambda v: v.shape == self.p.values[i].shape)
@@ -172,7 +172,14 @@ class Maker:
     return self.add(self.rng.choice(["tril", "triu"]), (i, self.rng.choice([0, 1, -1, self.rng.choice(self.p.variables)])), self.p.values[i].shape)
   def cumsum(self):
     i = self.pick(lambda v: len(v.shape) > 0)
-    return False if i is None else self.add("cumsum", (i, self.rng.randrange(len(self.p.values[i].shape))), self.p.values[i].shape)
+    return False if i is None else self.add(self.rng.choice(["cumsum", "cummax", "signs"]), (i, self.rng.randrange(len(self.p.values[i].shape))), self.p.values[i].shape)
+  def roll(self):
+    i = self.pick(lambda v: len(v.shape) > 0)
+    if i is None: return False
+    shape = self.p.values[i].shape
+    axis = self.rng.randrange(len(shape))
+    self.need(shape[axis] - 1)
+    return self.add("roll", (i, axis, self.rng.choice([1, -2, self.rng.choice(self.p.variables)])), shape)
   def realize(self):
     i = self.pick()
     return self.add(self.rng.choice(["realize", "contiguous"]), (i,), self.p.values[i].shape)
@@ -186,7 +193,7 @@ class Maker:
     self.p.steps.append(("assign", (len(self.p.states) - 1, i, starts, shape)))
     return self.add("state", (len(self.p.states) - 1,), [WIDTH] * len(shape))
 
-  STEPS = [leaf, arange, full, unary, unary, binary, binary, reduce, matmul, transpose, flip, flatten, expand, pad, cat, slice, slice, select, triangle, cumsum, realize, assign, assign]
+  STEPS = [leaf, arange, full, unary, unary, binary, binary, reduce, matmul, transpose, flip, flatten, expand, pad, cat, slice, slice, select, triangle, cumsum, roll, realize, assign, assign]
 
 
 def small(x):
@@ -211,6 +218,8 @@ def run(p, leaves, states, values, numpy=False):
     elif name == "plus_variable": y = x + np.float32(of(a[1])) if numpy else x + of(a[1])
     elif name == "times_variable": y = x * np.float32(of(a[1])) if numpy else of(a[1]) * x
     elif name == "square": y = x * x
+    # Takes so long that a kernel keeps its values.
+    elif name == "wave": y = np.round(np.sin(x * np.float32(np.pi / 2))) if numpy else (x * (np.pi / 2)).sin().round()
     elif name in ("add", "sub", "maximum", "choose"):
       b = made[a[1]]
       y = x + b if name == "add" else x - b if name == "sub" else (np.maximum(x, b) if numpy else x.maximum(b)) if name == "maximum" else np.where(x < b, x, b) if numpy else (x < b).where(x, b)
@@ -232,6 +241,9 @@ def run(p, leaves, states, values, numpy=False):
     elif name == "select": y = x[(slice(None),) * a[1] + (of(a[2]),)]
     elif name in ("tril", "triu"): y = (np.tril if name == "tril" else np.triu)(x, of(a[1])) if numpy else getattr(x, name)(of(a[1]))
     elif name == "cumsum": y = x.cumsum(a[1])
+    elif name == "cummax": y = np.maximum.accumulate(x, a[1]) if numpy else x.cummax(a[1])[0]
+    elif name == "signs": y = np.cumprod(np.sign(x), a[1]) if numpy else x.sign().cumprod(a[1])
+    elif name == "roll": y = np.roll(x, of(a[2]), a[1]) if numpy else x.roll(of(a[2]), a[1])
     elif name in ("realize", "contiguous"): y = x if numpy else getattr(x, name)()
     elif name == "assign":
       at = tuple(slice(of(s), of(s + n)) for s, n in zip(a[2], a[3]))

@@ -126,6 +126,7 @@ class Question {
   bool IsNeverNegative(const Polynomial& p) {
     if (steps_++ >= kMostSteps) return false;
     if (const auto least = Least(p); least && *least >= 0) return true;
+    // Cases first: what they contain, such as quotients, cancels then. Quotients lose what is rounded off.
     for (const Monomial& m : p.terms) {
       if (m.atoms.size() != 1) continue;
       const UOp u = m.atoms[0];
@@ -135,6 +136,10 @@ class Question {
         return With(p, m, u.src(0), 1) && With(p, m, u.src(1), 1);
       }
       if (u.Is(Op::WHERE)) return With(p, m, u.src(1), 1) && With(p, m, u.src(2), 1);
+    }
+    for (const Monomial& m : p.terms) {
+      if (m.atoms.size() != 1) continue;
+      const UOp u = m.atoms[0];
       if (u.Is(Op::FLOORDIV) && u.src(1).Is(Op::CONST) && u.src(1).const_int() > 0) {
         // x - (c - 1) <= c * floor(x / c) <= x.
         const int64_t c = u.src(1).const_int();

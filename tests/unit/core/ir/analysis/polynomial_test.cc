@@ -84,6 +84,14 @@ TEST_F(PolynomialTest, QuotientsAndMaximaAreProven) {
   EXPECT_TRUE(Fits(Idx(0), Op2(Op::FLOORMOD, v_, Idx(7)), v_));
 }
 
+// n - max(n - m, 0) is the smaller one of n and m, also if n contains a quotient, which is rounded.
+TEST_F(PolynomialTest, MaximaOfQuotientsAreTakenByCases) {
+  const UOp n = Sub(ctx_, Idx(2100), Op2(Op::FLOORDIV, Mul(ctx_, v_, v_), Idx(2)));
+  const UOp less = Op2(Op::MAX, Sub(ctx_, n, v_), Idx(0));
+  EXPECT_TRUE(IsNeverNegative(ctx_, {{n, 1}, {less, -1}}));
+  EXPECT_FALSE(IsNeverNegative(ctx_, {{n, 1}, {less, -1}, {Idx(1), -2}}));
+}
+
 TEST_F(PolynomialTest, DimensionsAreNoLargerThanTheyCanBe) {
   const UOp doubled = Add(ctx_, v_, v_), length = Sub(ctx_, doubled, v_);
   EXPECT_TRUE(DimensionBounds(ctx_, length).min == 1 && DimensionBounds(ctx_, length).max == 64);

@@ -7,6 +7,8 @@
 #include <numeric>
 #include <thread>
 
+#include "core/codegen/opt/parse_opts.h"
+#include "core/ir/io/print.h"
 #include "core/render/c_like/c.h"
 #include "core/render/llvm_ir.h"
 #include "devices/cpu/cpu_compiler.h"
@@ -290,6 +292,49 @@ TEST_F(LlvmIrRunTest, SymbolicSizes) {
   Run(ctx, k, got, {{"n", 37}});
   for (int at = 0; at < 100; ++at)
     EXPECT_EQ(LoadScalar(Dtype::I32, &got[0][static_cast<size_t>(at) * 4]).i, at < 37 ? at + 1 : 0);
+}
+
+// b0[i, j] = sin(b1[j]) in row 0, else 0. One vector is kept for all rows, and read under two gates: that of the row and that of
+// the elements that there are.
+TEST_F(LlvmIrRunTest, GatesOfKeptVectors) {
+  UOpContext ctx;
+  const UOp kernel = ir::Parse(ctx, R"(
+%0 = CONST<index> {24}
+%1 = STACK<index> %0
+%2 = PARAM<f32> %1 {0, GLOBAL}
+%3 = CONST<index> {3}
+%4 = RANGE<index> %3 {0, LOOP}
+%5 = CONST<index> {8}
+%6 = MUL<index> %4, %5
+%7 = DEFINE_VAR<index> {1, 8, "n"}
+%8 = RANGE<index> %7 {1, LOOP}
+%9 = ADD<index> %6, %8
+%10 = INDEX<f32> %2, %9
+%11 = STACK<index> %5
+%12 = PARAM<f32> %11 {1, GLOBAL}
+%13 = RANGE<index> %7 {2, REDUCE}
+%14 = INDEX<f32> %12, %13
+%15 = LOAD<f32> %14
+%16 = SIN<f32> %15
+%17 = CONST<bool> {true}
+%18 = STAGE<f32> %16, %13, %17, %13 {8}
+%19 = CONST<index> {1}
+%20 = CMPLT<bool> %4, %19
+%21 = INDEX<f32> %18, %8, %20
+%22 = LOAD<f32> %21
+%23 = STORE %10, %22
+%24 = END %23, %4, %8
+%25 = SINK %24 {}
+)")
+                         .value();
+  const auto opts = codegen::ParseOpts("VECTOR(1, 8) VECTOR(2, 8)").value();
+  const std::vector<float> x = {1, 2, 3, 4, 5, 6, 7, 8};
+  Memory memory = {BytesOf(std::vector<float>(24, 7)), BytesOf(x)};
+  Run(ctx, kernel, memory, {{"n", 5}}, &opts);
+  for (size_t i = 0; i < 24; ++i) {
+    const double want = i % 8 >= 5 ? 7 : i < 8 ? std::sin(x[i]) : 0;
+    EXPECT_NEAR(LoadScalar(Dtype::F32, &memory[0][4 * i]).f, want, 1e-6) << i;
+  }
 }
 
 TEST_F(LlvmIrRunTest, AttentionInOneKernel) {
