@@ -262,3 +262,20 @@ def test_long_products_of_variable_length_are_accurate():
   x = Tensor.full((n, 4), 0.1).contiguous()[:Variable("n", 1, n).bind(n - 1)]
   want = float(np.float32(0.1)) ** 2 * (n - 1)
   assert np.abs((x.T @ x).numpy() / want - 1).max() < 1e-4
+
+
+def test_shapes_of_what_fits_only_with_the_values_of_now():
+  whole = np.arange(64, dtype=np.float32).reshape(8, 8)
+  x = Tensor(whole).realize()
+  for m, k in ((5, 2), (8, 8), (4, 1)):
+    part, want = x[:n(m, 1, 8, "m"), :n(k, 1, 8)][4:], whole[:m, :k][4:]
+    assert part.flatten().tolist() == want.flatten().tolist()
+    assert part.flatten().cumsum(0).tolist() == np.cumsum(want.flatten()).tolist()
+    assert part.cat(x[:n(m, 1, 8, "m"), :n(k, 1, 8)]).tolist() == np.concatenate([want, whole[:m, :k]]).tolist()
+    g, = part.flatten().sum().gradient(x)
+    mask = np.zeros_like(whole)
+    mask[4:m, :k] = 1
+    assert np.array_equal(g.numpy(), mask)
+  f = TinyJit(lambda t: t[4:].flatten() * 2)
+  for m in (6, 5, 7, 4): assert f(x[:n(m, 1, 8, "m")]).tolist() == (whole[4:m] * 2).flatten().tolist()
+  with pytest.raises(ValueError, match=r"m \(3\) is outside 4 to 8"): f(x[:n(3, 1, 8, "m")])

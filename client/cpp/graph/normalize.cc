@@ -9,6 +9,7 @@
 #include "client/cpp/graph/safe_sizes.h"
 #include "client/cpp/graph/view.h"
 #include "core/base/text.h"
+#include "core/ir/analysis/polynomial.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
 
@@ -40,7 +41,9 @@ class Normalizer {
         replaced.try_emplace(o.value.id(), o.target);
     }
     absl::flat_hash_map<uint32_t, UOp> stores;  // id of a replaced value -> its STORE
-    for (UOp u : ir::ToposortValues(ctx_, roots)) {
+    const std::vector<UOp> order = ir::ToposortValues(ctx_, roots);
+    for (UOp u : order) NarrowBySizes(u);
+    for (UOp u : order) {
       UOPD_ASSIGN(UOp v, Rewritten(u));
       if (in_place_.contains(u.id())) places_.emplace(u.id(), v);
       if (auto it = replaced.find(u.id()); it != replaced.end()) {
@@ -63,6 +66,10 @@ class Normalizer {
                            : ir::Store(ctx_, map_.at(o.target.id()), map_.at(o.value.id())));
     }
     form_.sink = ir::Sink(ctx_, sinks);
+    for (UOp d : narrowed_) {
+      UOPD_ASSIGN(const UOp size, RewrittenShape(d));
+      safe_.NoteSize(size);
+    }
     form_.conditions = safe_.conditions();
     for (UOp v : ir::Variables(ctx_, form_.sink)) {
       auto it = values_.find(std::string(v.text()));
@@ -140,10 +147,68 @@ class Normalizer {
     srcs_.clear();
     for (UOp s : u.srcs().first(ir::ValueSourceCount(u))) srcs_.push_back(map_.at(s.id()));
     if (u.Is(Op::BIND) && srcs_.size() == 2) {
-      srcs_[0] = VariableFor(u.src(0), u.src(1).arg().AsInt());
+      srcs_[0] = VariableFor(u);
       srcs_.pop_back();
     }
-    return Made(u, false);
+    const UOp out = Made(u, false);
+    // Sizes in another form may be equal, and not known to be.
+    if (!safe_.conditions().empty()) UOPD_TRY(ctx_.TryShapeOf(out).status());
+    return out;
+  }
+
+  // The shape that an operation makes; null: it has none that depends on more than its sources.
+  static UOp ShapeMadeBy(UOp u) {
+    switch (u.op()) {
+      case Op::IOTA:
+        return u.src(0);
+      case Op::RESHAPE:
+      case Op::EXPAND:
+        return u.src(1);
+      case Op::SHRINK:
+      case Op::PAD:
+        return u.src(2);
+      default:
+        return UOp();
+    }
+  }
+
+  // A size that only the values of now keep from being negative, such as v - 4, is kept so by a narrower range of v. So all sizes that are
+  // computed from it stay what they are.
+  void NarrowBySizes(UOp u) {
+    const UOp shape = ShapeMadeBy(u);
+    if (!shape || !seen_.insert(shape.id()).second) return;
+    for (UOp d : shape.srcs()) {
+      if (d.Is(Op::CONST) || ir::IsNeverNegative(ctx_, {{d, 1}})) continue;
+      const auto terms = ir::TermsOf(ctx_, d);
+      if (!terms) continue;
+      UOp bound;
+      int64_t factor = 0, number = 0;
+      bool simple = true;
+      for (const ir::SizeTerm& t : *terms) {
+        if (t.atoms.empty()) {
+          number = t.factor;
+        } else if (t.atoms.size() == 1 && !bound && t.atoms[0].Is(Op::BIND) &&
+                   t.atoms[0].n_src() == 2) {
+          bound = t.atoms[0];
+          factor = t.factor;
+        } else {
+          simple = false;
+        }
+      }
+      if (!simple || !bound) continue;
+      const auto at = ranges_.try_emplace(bound.id(), RangeOf(bound)).first;
+      auto& [least, most] = at->second;
+      // factor * v + number >= 0
+      if (factor > 0)
+        least = std::max(least, -FloorDivided(number, factor));
+      else
+        most = std::min(most, FloorDivided(number, -factor));
+      narrowed_.push_back(d);
+    }
+  }
+  static int64_t FloorDivided(int64_t a, int64_t by) { return a / by - (a % by < 0 ? 1 : 0); }
+  static std::pair<int64_t, int64_t> RangeOf(UOp bind) {
+    return {bind.src(0).ints()[0], bind.src(0).ints()[1]};
   }
 
   // The node u of the sources srcs_.
@@ -179,14 +244,19 @@ class Normalizer {
   }
 
   // The DEFINE_VAR with this value (of a float variable: the bits of a double). Each further value of one name gets another one.
-  UOp VariableFor(UOp variable, int64_t value) {
+  UOp VariableFor(UOp bind) {
+    const UOp variable = bind.src(0);
+    const int64_t value = bind.src(1).arg().AsInt();
     std::string name(variable.text());
     for (;;) {
       const auto [it, fresh] = values_.try_emplace(name, value);
       if (fresh || it->second == value) break;
       name += kAnotherValue;
     }
-    return ctx_.Make(Op::DEFINE_VAR, variable.dtype(), {}, ctx_.Data(variable.ints(), name));
+    ir::Dims range(variable.ints().begin(), variable.ints().end());
+    if (const auto it = ranges_.find(bind.id()); it != ranges_.end())
+      range = {it->second.first, it->second.second};
+    return ctx_.Make(Op::DEFINE_VAR, variable.dtype(), {}, ctx_.Data(range, name));
   }
 
   // A stored value (BUFFER or MULTI of BUFFERs) as PARAMs.
@@ -230,6 +300,9 @@ class Normalizer {
   absl::flat_hash_map<uint32_t, UOp> places_;  // id of such a one -> the buffer in that state
   absl::flat_hash_map<uint32_t, UOp> slots_;
   std::map<std::string, int64_t> values_;
+  absl::flat_hash_set<uint32_t> seen_;                                 // shapes
+  absl::flat_hash_map<uint32_t, std::pair<int64_t, int64_t>> ranges_;  // of variables, by the BIND
+  std::vector<UOp> narrowed_;                                          // sizes that narrowed them
   absl::InlinedVector<UOp, 8> srcs_;
 };
 

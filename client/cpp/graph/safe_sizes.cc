@@ -45,7 +45,7 @@ UOp SafeSizes::Shape(UOp shape) {
   ir::SymbolicDims sizes(shape.srcs().begin(), shape.srcs().end());
   for (UOp& d : sizes) {
     if (IsNatural(d)) continue;
-    Note(d, ctx_.Idx(0), d);
+    NoteSize(d);
     d = AtLeast(d, ctx_.Idx(0));
   }
   return ir::ShapeArg(ctx_, ir::Shape(sizes));

@@ -34,6 +34,9 @@ class SafeSizes {
   // True if every box has room in the shape of x, wherever it begins.
   bool CanMove(ir::UOp x, ir::UOp shape);
 
+  // Notes that this size must not be negative.
+  void NoteSize(ir::UOp size) { Note(size, ctx_.Idx(0), size); }
+
   const std::vector<SizeCondition>& conditions() const { return conditions_; }
 
  private:
