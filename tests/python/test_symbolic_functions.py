@@ -2,7 +2,7 @@
 """Functions of tensors whose sizes are variables: for each value of the variable what they are for numbers, gradients as well."""
 import numpy as np
 import pytest
-from uopd import Tensor, TinyJit, Variable, dtypes
+from uopd import Tensor, TinyJit, Variable, dtypes, nn
 
 ROWS = 9
 DATA = np.random.default_rng(3).normal(size=(ROWS, 4)).astype(np.float32)
@@ -33,6 +33,13 @@ FUNCTIONS = {
   "area": lambda x, n: image(x).interpolate((2, 1), mode="area"), "pixel_shuffle": lambda x, n: image(x).pixel_shuffle(2),
   "conv_transpose2d": lambda x, n: image(x).conv_transpose2d(Tensor.arange(12.).reshape(4, 1, 3, 1), stride=(2, 1), padding=(1, 0)),
   "glu": lambda x, n: x.glu(1), "masked_select": lambda x, n: x.masked_select(x > 0), "bincount": lambda x, n: (x * 2).abs().cast("int32").flatten().bincount(9),
+  # What takes so long that a kernel keeps it, for rows that a mask hides.
+  "kept rows": lambda x, n: x[:, 0].sigmoid().unsqueeze(0).pad(((0, 2), None)), "a row": lambda x, n: x.T[0].sin(),
+  "attention": lambda x, n: x.T.reshape(1, 1, 4, n).scaled_dot_product_attention(x.T.reshape(1, 1, 4, n), x.T.reshape(1, 1, 4, n)),
+  "pooled": lambda x, n: x.max_pool2d((2, 2), stride=1), "mean pooled": lambda x, n: x.avg_pool2d((2, 2), stride=1), "repeat": lambda x, n: x[:1].repeat(n, 2, 1),
+  "repeat_interleave": lambda x, n: x.repeat_interleave(n - 1, 0), "topk": lambda x, n: x.topk(n - 2, 0)[0], "matrix_power": lambda x, n: (x @ x.T).matrix_power(3),
+  "smoothed": lambda x, n: x.T.cross_entropy(Tensor([0, 2, 1, 0]), label_smoothing=0.2), "smoothed targets": lambda x, n: x.T.cross_entropy(x.T.softmax(1), label_smoothing=0.2),
+  "rest of a size": lambda x, n: x.flatten().unflatten(0, (n, -1)),
 }
 
 
@@ -113,3 +120,35 @@ def test_positions_beyond_a_variable_size_read_0_and_write_nothing():
   part[Tensor([4, -5, 0, 8]), Tensor([1, 1, 4, -5])] = 1.0
   assert np.array_equal(x.numpy(), DATA)
   assert part.take(Tensor([5, -1, 16])).tolist() == [DATA[1, 1], DATA[3, 3], 0]
+
+
+def test_sizes_beside_tensors_and_numbers():
+  n = Variable("n", 1, 8).bind(3)
+  t = Tensor([1, 3])
+  assert (n == t).tolist() == (t == n).tolist() == [False, True] and (n != t).tolist() == [True, False]
+  assert (n < t).tolist() == [False, False] and (n <= t).tolist() == [False, True] and (n > t).tolist() == [True, False] and (n >= t).tolist() == [True, True]
+  assert n < 9.5 and not n > 8.0 and n >= 0.5 and n <= 8.0 and n + 1 > 1.5 and n != "n" and n != 3
+  with pytest.raises(ValueError, match="depends on the values"): n < 2.5
+  assert (2 * n + 1) // 2 == n and (4 * n + 7) % 4 == 3 and Tensor.arange(0, 2 * n, 2).shape == (n,)
+  assert Tensor.arange(0, 2 * n, 2).tolist() == [0, 2, 4]
+
+
+def test_random_numbers_by_variable_limits():
+  n = Variable("n", 2, 8).bind(5)
+  assert sorted(Tensor.randperm(n).tolist()) == [0, 1, 2, 3, 4]
+  drawn = Tensor.randint(200, low=-n, high=n).numpy()
+  assert drawn.min() == -5 and drawn.max() == 4
+  assert np.abs(Tensor.uniform(200, low=-n, high=n).numpy()).max() > 4
+  assert Tensor.glorot_uniform(n, 3).numpy().shape == Tensor.kaiming_normal(n, 3).numpy().shape == (5, 3)
+  assert np.abs(Tensor.scaled_uniform(n, 5).numpy()).max() <= 0.2 and np.abs(Tensor.kaiming_uniform(n, 3, a=0).numpy()).max() <= 2**.5
+
+
+def test_layers_over_a_variable_batch_in_training():
+  whole, n = Tensor(DATA).realize(), Variable("n", 3, ROWS)
+  with Tensor.train():
+    of_all, of_part = nn.BatchNorm(4), nn.BatchNorm(4)
+    for k in (5, 3, ROWS):
+      np.testing.assert_allclose(of_part(whole[:n.bind(k)]).numpy(), of_all(whole[:k]).numpy(), rtol=1e-5, atol=1e-6)
+    for a, b in zip(nn.state.get_parameters(of_part), nn.state.get_parameters(of_all)): np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5)
+    dropped = whole[:n.bind(5)].dropout(0.5).numpy()
+    assert dropped.shape == (5, 4) and np.all((dropped == 0) | (np.abs(dropped - 2 * DATA[:5]) < 1e-5)) and 0 < (dropped == 0).sum() < 20

@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "client/cpp/graph/build.h"
+#include "client/cpp/ops/sized.h"
 #include "core/ir/build.h"
 
 namespace uopd::client {
@@ -41,7 +42,8 @@ Tensor RandomNormal(const std::shared_ptr<GraphState>& graph, const Dims& dims, 
 Tensor Tensor::Dropout(double p, Site site) const {
   if (!status().ok() || p == 0) return Another(*this);
   if (!(p >= 0 && p < 1)) return Wrong(*this, "Dropout", site, uopd::Cat("the probability is ", p));
-  const Tensor keep = RandomUniform(state_->graph, dims(), site) >= p;
+  const Tensor drawn = Cornered(RandomUniform(state_->graph, dims(), site), SizesOf(*this), site);
+  const Tensor keep = drawn >= p;
   return Where(keep, *this * (1 / (1 - p)), ScalarLike(*this, dtype(), 0));
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 
+#include "client/cpp/ops/common.h"
+#include "client/cpp/ops/sized.h"
 #include "uopd/nn.h"
 
 namespace uopd::client {
@@ -39,15 +41,20 @@ Tensor BatchNorm::Train(const Tensor& x, Site site) {
   const Tensor scale = (batch_var + epsilon).Rsqrt(site) * column(weight);
   const Tensor y = off * scale + column(bias);
   // The running variance estimates that of the population: n / (n - 1) times that of the batch.
-  const auto n =
-      static_cast<double>(x.size()) / static_cast<double>(std::max<int64_t>(1, x.dims()[1]));
-  const double unbiased = n / std::max(1.0, n - 1);
-  auto move = [&](Tensor& running, const Tensor& batch, double factor) {
-    const Tensor seen = batch.Detach(site).Reshape(running.dims(), site) * (momentum * factor);
+  ir::UOp count = Ctx(x).Idx(1);
+  for (int64_t a : axes) count = ProductOf(Ctx(x), count, ShapeOf(x)[static_cast<size_t>(a)]);
+  auto move = [&](Tensor& running, const Tensor& batch, Operand factor) {
+    const Tensor seen = batch.Detach(site).Reshape(running.dims(), site) * factor;
     running.Assign((running * (1 - momentum) + seen).Cast(running.dtype(), site));
   };
-  move(mean, batch_mean, 1);
-  move(var, batch_var, unbiased);
+  move(mean, batch_mean, momentum);
+  if (count.Is(ir::Op::CONST)) {
+    const auto n = static_cast<double>(count.const_int());
+    move(var, batch_var, momentum * (n / std::max(1.0, n - 1)));
+  } else {
+    const Tensor n = SizeAs(batch_var, count);
+    move(var, batch_var, n / (n - 1.0).Maximum(1.0) * momentum);
+  }
   return y;
 }
 

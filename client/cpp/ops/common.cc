@@ -7,6 +7,7 @@
 
 #include "client/cpp/ops/elementwise/exp_parts.h"
 #include "client/cpp/ops/elementwise/operands.h"
+#include "client/cpp/ops/sized.h"
 #include "core/ir/build.h"
 #include "uopd/movement.h"
 
@@ -106,9 +107,9 @@ Tensor TrueLike(const Tensor& x) {
 
 Tensor IotaAlong(const Tensor& t, int64_t axis, Dtype dtype) {
   const auto a = static_cast<size_t>(*Axis(axis, t.rank()));
-  Dims column(t.dims().size(), 1);
-  column[a] = t.dims()[a];
-  return IotaLike(t, t.dims()[a], dtype).Reshape(column);
+  ir::SymbolicDims column(t.dims().size(), Ctx(t).Idx(1));
+  column[a] = ShapeOf(t)[a];
+  return ReshapeTo(IotaOf(t, column[a], dtype), column, "iota", Site::current());
 }
 
 }  // namespace uopd::client::fn

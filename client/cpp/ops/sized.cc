@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "client/cpp/ops/sized.h"
 
+#include <algorithm>
+
 #include "core/ir/analysis/polynomial.h"
 #include "core/ir/analysis/sizes.h"
 #include "core/ir/build.h"
@@ -47,7 +49,36 @@ UOp QuotientOf(ir::UOpContext& ctx, UOp a, int64_t by) {
     return ctx.Idx(n / by - (n % by < 0 ? 1 : 0));
   }
   if (const UOp exact = ir::MaybeDivided(ctx, a, by)) return ir::CanonicalSize(ctx, exact);
+  // (by * x + n) / by is x + n / by.
+  if (const auto terms = ir::TermsOf(ctx, a)) {
+    for (const ir::SizeTerm& t : *terms) {
+      if (!t.atoms.empty()) continue;
+      if (const UOp rest = ir::MaybeDivided(ctx, DifferenceOf(ctx, a, ctx.Idx(t.factor)), by))
+        return SumOf(ctx, ir::CanonicalSize(ctx, rest), QuotientOf(ctx, ctx.Idx(t.factor), by));
+    }
+  }
   return ir::Alu(ctx, Op::FLOORDIV, {a, ctx.Idx(by)});
+}
+
+UOp MaybeQuotient(ir::UOpContext& ctx, UOp a, UOp by) {
+  if (a == by) return ctx.Idx(1);
+  const auto terms = ir::TermsOf(ctx, a), divisor = ir::TermsOf(ctx, by);
+  if (!terms || !divisor || divisor->size() != 1) return UOp();
+  const ir::SizeTerm& d = divisor->front();
+  UOp sum = ctx.Idx(0);
+  for (const ir::SizeTerm& t : *terms) {
+    if (t.factor % d.factor != 0) return UOp();
+    std::vector<UOp> rest = t.atoms;
+    for (UOp atom : d.atoms) {
+      const auto at = std::ranges::find(rest, atom);
+      if (at == rest.end()) return UOp();
+      rest.erase(at);
+    }
+    UOp product = ctx.Idx(t.factor / d.factor);
+    for (UOp atom : rest) product = ProductOf(ctx, product, atom);
+    sum = SumOf(ctx, sum, product);
+  }
+  return sum;
 }
 
 UOp LargerOf(ir::UOpContext& ctx, UOp a, UOp b) {
@@ -69,6 +100,11 @@ Tensor SizeTensor(const Tensor& t, UOp size) {
   const UOp value =
       size.Is(Op::CONST) ? ctx.Int(Dtype::I64, size.const_int()) : ir::Cast(ctx, size, Dtype::I64);
   return Made(t, value, "size", Site::current());
+}
+
+Tensor SizeAs(const Tensor& t, UOp size) {
+  if (size.Is(Op::CONST)) return ScalarLike(t, t.dtype(), static_cast<double>(size.const_int()));
+  return SizeTensor(t, size).Cast(t.dtype());
 }
 
 Tensor Tensor::Length(int64_t axis, Site site) const {

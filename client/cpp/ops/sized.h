@@ -22,6 +22,8 @@ ir::UOp DifferenceOf(ir::UOpContext& ctx, ir::UOp a, ir::UOp b);
 ir::UOp ProductOf(ir::UOpContext& ctx, ir::UOp a, ir::UOp b);
 // The quotient, rounded down. REQUIRES: by > 0.
 ir::UOp QuotientOf(ir::UOpContext& ctx, ir::UOp a, int64_t by);
+// The quotient if it is exact for all values of the variables and `by` is a product, such as 4 * n; else null.
+ir::UOp MaybeQuotient(ir::UOpContext& ctx, ir::UOp a, ir::UOp by);
 ir::UOp LargerOf(ir::UOpContext& ctx, ir::UOp a, ir::UOp b);
 ir::UOp SmallerOf(ir::UOpContext& ctx, ir::UOp a, ir::UOp b);
 // True if a size is at least 0 for all values of its variables.
@@ -29,6 +31,8 @@ bool IsNatural(ir::UOpContext& ctx, ir::UOp size);
 
 // A size as a scalar tensor of i64 in the graph of t.
 Tensor SizeTensor(const Tensor& t, ir::UOp size);
+// The same in the dtype of t.
+Tensor SizeAs(const Tensor& t, ir::UOp size);
 // 0, 1, 2, ... below n.
 Tensor IotaOf(const Tensor& t, ir::UOp n, Dtype dtype);
 

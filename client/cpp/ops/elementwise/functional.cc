@@ -299,13 +299,15 @@ Tensor Attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
   const bool shared = heads != kv;
   const Tensor queries = shared ? grouped(q) : q, keys = shared ? k.Unsqueeze(-3, site) : k,
                values = shared ? v.Unsqueeze(-3, site) : v;
+  const ir::UOp width = ShapeOf(q).back();
   const double scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(d)));
   Dtype dtype = FloatOf(ir::Promote(ir::Promote(q.dtype(), k.dtype()), v.dtype()));
   if (Has(mask) && mask.dtype() != Dtype::Bool) dtype = ir::Promote(dtype, mask.dtype());
   // Scores and softmax of floats under 32 bits are f32. The weights are rounded, as the values are.
-  Tensor scores =
-      Wide(queries, site).MatMul({Wide(keys, site).Transpose(-2, -1, site), site}) * scale;
+  Tensor scores = Wide(queries, site).MatMul({Wide(keys, site).Transpose(-2, -1, site), site});
   if (!scores.status().ok()) return scores;
+  scores = options.scale || width.Is(ir::Op::CONST) ? scores * scale
+                                                    : scores * SizeAs(scores, width).Rsqrt(site);
   Tensor m = mask;
   if (Has(mask) && shared && mask.rank() >= 3) {
     ir::SymbolicDims split = SizesOf(mask);

@@ -396,19 +396,16 @@ Tensor Reshape(const Tensor& x, std::span<const Size> sizes, Site site) {
     // The size that is -1: the product of x's sizes, divided by the other sizes. Equal symbolic sizes cancel, and numbers divide.
     ir::UOpContext& ctx = Ctx(x);
     ir::SymbolicDims all = SizesOf(x);
-    ir::UOp count = ctx.Idx(1);
-    int64_t by = 1;
+    ir::UOp count = ctx.Idx(1), by = ctx.Idx(1);
     for (const ir::UOp d : *to) {
       const auto same = std::ranges::find(all, d);
       if (same != all.end() && !d.Is(ir::Op::CONST))
         *same = ctx.Idx(1);
-      else if (d.Is(ir::Op::CONST))
-        by *= d.const_int();
       else
-        by = 0;
+        by = ProductOf(ctx, by, d);
     }
     for (const ir::UOp d : all) count = ProductOf(ctx, count, d);
-    const ir::UOp rest = by > 0 ? ir::MaybeDivided(ctx, count, by) : ir::UOp();
+    const ir::UOp rest = by.IsConstInt(0) ? ir::UOp() : MaybeQuotient(ctx, count, by);
     if (!rest) return Wrong(x, "Reshape", site, Cat("no size for -1 fits shape ", ShapeText(x)));
     (*to)[hole] = ir::CanonicalSize(ctx, rest);
   }

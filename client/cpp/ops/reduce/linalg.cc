@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "client/cpp/ops/common.h"
+#include "client/cpp/ops/sized.h"
 #include "uopd/movement.h"
 #include "uopd/reductions.h"
 
@@ -33,8 +34,8 @@ Tensor Product(const Tensor& a, const Tensor& b, Site site) { return a.MatMul({b
 Tensor Transposed(const Tensor& x) { return x.Transpose(-2, -1); }
 
 // The n by n identity in the dtype of x.
-Tensor Identity(const Tensor& x, int64_t n) {
-  const Tensor i = IotaLike(x, n, Dtype::I32);
+Tensor Identity(const Tensor& x, ir::UOp n) {
+  const Tensor i = IotaOf(x, n, Dtype::I32);
   return (i.Unsqueeze(-1) == i).Cast(x.dtype());
 }
 
@@ -67,12 +68,12 @@ Tensor Trace(const Tensor& x, int64_t offset, Site site) {
 }
 
 Tensor MatrixPower(const Tensor& x, int64_t n, Site site) {
-  if (auto error = NoMatrix("MatrixPower", x, true, site)) return *error;
+  if (auto error = NoAnyMatrix("MatrixPower", x, true, site)) return *error;
   if (n < 0) {
     if (n < -INT32_MAX) return Wrong(x, "MatrixPower", site, Cat("a power of ", n));
     return MatrixPower(Inverse(x, site), -n, site);
   }
-  if (n == 0) return Identity(x, Rows(x)).Expand(x.dims(), site);
+  if (n == 0) return ExpandTo(Identity(x, ShapeOf(x).back()), SizesOf(x), "MatrixPower", site);
   // By squares: the bits of n from the lowest one on.
   Tensor square = x, out;
   for (; n > 0; n /= 2) {
@@ -85,7 +86,7 @@ Tensor MatrixPower(const Tensor& x, int64_t n, Site site) {
 std::pair<Tensor, Tensor> Qr(const Tensor& x, bool reduced, Site site) {
   if (auto error = NoMatrix("Qr", x, false, site)) return {*error, *error};
   const int64_t m = Rows(x), n = Columns(x), k = std::min(m, n);
-  Tensor r = Wide(x, site), q = Identity(r, m);
+  Tensor r = Wide(x, site), q = Identity(r, Ctx(r).Idx(m));
   if (x.rank() > 2) {
     Dims to = x.dims();
     to.back() = m;
@@ -152,7 +153,8 @@ Tensor Solve(const Tensor& a, const Tensor& b, Site site) {
 
 Tensor Inverse(const Tensor& x, Site site) {
   if (auto error = NoMatrix("Inverse", x, true, site)) return *error;
-  return Solve(x, Identity(Wide(x, site), Rows(x)), site).Cast(FloatOf(x.dtype()), site);
+  return Solve(x, Identity(Wide(x, site), Ctx(x).Idx(Rows(x))), site)
+      .Cast(FloatOf(x.dtype()), site);
 }
 
 Tensor Cholesky(const Tensor& x, Site site) {

@@ -24,7 +24,7 @@ Tensor Combined(const Tensor& loss, Reduction reduction, Site site) {
       return loss.Sum({}, false, site);
     case Reduction::kBatchMean:
       if (loss.rank() == 0) return loss;
-      return loss.Sum({}, false, site) / static_cast<double>(loss.dims()[0]);
+      return loss.Sum({}, false, site) / SizeAs(loss, ShapeOf(loss)[0]);
   }
   return loss;
 }
@@ -70,8 +70,9 @@ Classes Prepare(std::string_view what, const Tensor& x, const Tensor& target,
     out.error = Wrong(x, what, site, "scores are a scalar");
     return out;
   }
-  if (!ShapeOf(x)[static_cast<size_t>(out.axis)].Is(ir::Op::CONST)) {
-    out.error = Wrong(x, what, site, Cat("a symbolic number of classes: ", ShapeText(x)));
+  if (Has(options.weight) && !ShapeOf(x)[static_cast<size_t>(out.axis)].Is(ir::Op::CONST)) {
+    out.error =
+        Wrong(x, what, site, Cat("weights of a symbolic number of classes: ", ShapeText(x)));
     return out;
   }
   const int64_t classes = x.dims()[static_cast<size_t>(out.axis)];
@@ -103,7 +104,8 @@ Tensor OfLabels(std::string_view what, const Classes& c, const Tensor& log, cons
   }
   const Tensor labels = target.Cast(Dtype::I64, site).Unsqueeze(c.axis, site);
   Tensor hot = labels == IotaAlong(log, c.axis, Dtype::I64);
-  Tensor counted = (labels >= 0) & (labels < log.dims()[static_cast<size_t>(c.axis)]);
+  Tensor counted =
+      (labels >= 0) & (labels < SizeTensor(log, ShapeOf(log)[static_cast<size_t>(c.axis)]));
   if (options.ignore_index) {
     const Tensor other = labels != *options.ignore_index;
     hot = hot & other;
@@ -114,7 +116,7 @@ Tensor OfLabels(std::string_view what, const Classes& c, const Tensor& log, cons
   const Tensor weights = Where(hot, weight, zero).Sum({c.axis}, false, site);
   Tensor loss = Where(hot, log * weight, zero).Sum({c.axis}, false, site).Neg();
   if (options.label_smoothing != 0) {
-    const auto n = static_cast<double>(log.dims()[static_cast<size_t>(c.axis)]);
+    const Tensor n = SizeAs(log, ShapeOf(log)[static_cast<size_t>(c.axis)]);
     const Tensor all = Where(counted, log * weight, zero).Sum({c.axis}, false, site).Neg();
     loss = loss * (1 - options.label_smoothing) + all * (options.label_smoothing / n);
   }
@@ -186,7 +188,7 @@ Tensor CrossEntropy(const Tensor& x, const Tensor& target, const ClassLoss& opti
   const Tensor log = c.scores.LogSoftmax(c.axis, site);
   if (!ir::IsFloat(target.dtype()) || !ir::SameShape(ShapeOf(target), ShapeOf(x)))
     return OfLabels("CrossEntropy", c, log, target, options, site).Cast(FloatOf(x.dtype()), site);
-  const auto n = static_cast<double>(x.dims()[static_cast<size_t>(c.axis)]);
+  const Tensor n = SizeAs(log, ShapeOf(x)[static_cast<size_t>(c.axis)]);
   Tensor p = target.Cast(log.dtype(), site);
   if (options.label_smoothing != 0)
     p = p * (1 - options.label_smoothing) + options.label_smoothing / n;

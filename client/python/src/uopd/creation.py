@@ -47,6 +47,13 @@ def _cornered(t: Tensor, shape: tuple[Any, ...]) -> Tensor:
   return t.shrink([(0, d) if is_size(d) else None for d in _shape(shape)]) if any(map(is_size, _shape(shape))) else t
 
 
+def _scaled(shape: tuple[Any, ...], square: Any, dtype: DTypeLike | None, device: Any, requires_grad: bool | None) -> Tensor:
+  """Uniform numbers around 0, within the root of what `square` says of the sizes."""
+  width = square(_shape(shape))
+  t = tensor_class().uniform(*shape, low=-1.0, high=1.0, dtype=dtype, device=device, requires_grad=requires_grad)
+  return t * (width.sqrt() if isinstance(width, Base) else math.sqrt(width))
+
+
 def placed(t: Tensor, device: Any = None, requires_grad: bool | None = None) -> Tensor:
   """The same tensor object, on a device, in pieces on several ones, or in a file. None: where new tensors are."""
   if device is None: device = runtime.new_device
@@ -204,6 +211,7 @@ class Creation(Base):
               requires_grad: bool | None = None) -> Tensor:
     """Random numbers in [low, high)."""
     kind = to_dtype(dtype) if dtype is not None else dtypes.default_float
+    if is_size(low) or is_size(high): return tensor_class().rand(*shape, dtype=dtype, device=device, requires_grad=requires_grad) * (high - low) + low
     if low >= high: raise WrongArgument(f"low is {low} and high {high}: low is below high")
     if not dtypes.is_float(kind): return tensor_class().randint(*shape, low=int(low), high=int(high), dtype=kind, device=device)
     h = _core.rand(client(), _largest(shape), kind.core)
@@ -218,32 +226,42 @@ class Creation(Base):
   def randint(*shape: Any, low: int = 0, high: int = 10, dtype: DTypeLike = "int32", device: Any = None,
               requires_grad: bool | None = None) -> Tensor:
     """Random integers in [low, high)."""
-    if low >= high: raise WrongArgument(f"low is {low} and high {high}: low is below high")
     if not dtypes.is_int(to_dtype(dtype)): raise TypeError(f"randint makes integers, not {to_dtype(dtype).name}")
+    if is_size(low) or is_size(high):
+      drawn = tensor_class().randint(*shape, high=2**62, dtype="int64", device=device)
+      return (drawn % (high - low) + low).cast(dtype)
+    if low >= high: raise WrongArgument(f"low is {low} and high {high}: low is below high")
     return _cornered(_made(_core.randint(client(), _largest(shape), low, high, _code(dtype)), device), shape)
   @staticmethod
   def randperm(n: int, device: Any = None, dtype: DTypeLike = "int32", **kwargs: Any) -> Tensor:
     """The numbers 0 to n - 1 in random order."""
+    if is_size(n): return tensor_class().rand(n, device=device).argsort().cast(dtype)
     return _made(_core.randperm(client(), n, _code(dtype)), device)
   @staticmethod
   def glorot_uniform(*shape: Any, dtype: DTypeLike | None = None, device: Any = None, requires_grad: bool | None = None) -> Tensor:
     """Weights (out, in, ...), uniform within sqrt(6 / (fan in + fan out)) around 0."""
+    if any(map(is_size, _shape(shape))): return _scaled(shape, lambda s: 6 / (s[0] + math.prod(s[1:])), dtype, device, requires_grad)
     h = _core.glorot_uniform(client(), _shape(shape))
     return _made(_core.cast(h, _code(dtype)), device, requires_grad)
   @staticmethod
   def kaiming_uniform(*shape: Any, a: float = 0.01, dtype: DTypeLike | None = None, device: Any = None,
                       requires_grad: bool | None = None) -> Tensor:
     """Weights (out, in, ...), uniform within sqrt(6 / ((1 + a^2) fan in)) around 0."""
+    if any(map(is_size, _shape(shape))): return _scaled(shape, lambda s: 6 / (1 + a**2) / math.prod(s[1:]), dtype, device, requires_grad)
     h = _core.kaiming_uniform(client(), _shape(shape), a)
     return _made(_core.cast(h, _code(dtype)), device, requires_grad)
   @staticmethod
   def kaiming_normal(*shape: Any, a: float = 0.01, dtype: DTypeLike | None = None, device: Any = None,
                      requires_grad: bool | None = None) -> Tensor:
     """Weights (out, in, ...), normal with standard deviation sqrt(2 / ((1 + a^2) fan in))."""
+    if any(map(is_size, _shape(shape))):
+      std = 2 / (1 + a**2) / math.prod(_shape(shape)[1:])
+      return tensor_class().randn(*shape, dtype=dtype, device=device, requires_grad=requires_grad) * (std.sqrt() if isinstance(std, Base) else math.sqrt(std))
     return _made(_core.kaiming_normal(client(), _shape(shape), a, _code(dtype)), device, requires_grad)
   @staticmethod
   def scaled_uniform(*shape: Any, dtype: DTypeLike | None = None, device: Any = None, requires_grad: bool | None = None) -> Tensor:
     """Uniform within 1 / sqrt(number of elements) around 0."""
+    if any(map(is_size, _shape(shape))): return _scaled(shape, lambda s: 1 / math.prod(s), dtype, device, requires_grad)
     return _made(_core.scaled_uniform(client(), _shape(shape), _code(dtype)), device, requires_grad)
   def rand_like(self, **kwargs: Any) -> Tensor:
     """rand in the shape and dtype of self."""

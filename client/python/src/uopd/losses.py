@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from .base import Base, arg, expanded, handle, maybe, wrap
+from .base import Base, arg, expanded, handle, maybe, reshaped, wrap
 from .errors import WrongArgument
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ class Losses(Base):
     classes, y = self.shape[-1], handle(Y)
     all_rows = (*wrap(y).shape, classes)
     h = self._h if math.prod(self.shape) == math.prod(all_rows) else expanded(self._h, all_rows)
-    h = _core.reshape(h, [-1, classes])
-    t = wrap(_core.cross_entropy(h, _core.reshape(y, [-1]), _code(reduction), label_smoothing, ignore_index))
+    h = reshaped(h, [math.prod(all_rows[:-1]), classes])
+    t = wrap(_core.cross_entropy(h, reshaped(y, [math.prod(all_rows[:-1])]), _code(reduction), label_smoothing, ignore_index))
     return t.reshape(y.shape) if reduction == "none" else t
 
   # Names of torch that tinygrad does not have.

@@ -155,9 +155,17 @@ class Movement(Base):
     """The whole tensor several times along each axis. Counts beyond the axes make new leading ones."""
     times = sizes(repeats, args)
     if len(times) < self.ndim: raise WrongArgument(f"{len(times)} counts for a tensor with {self.ndim} axes")
+    if _symbolic(times):
+      shape = [1] * (len(times) - self.ndim) + list(self.shape)
+      apart = expanded(reshaped(self._h, [d for s in shape for d in (1, s)]), [d for n, s in zip(times, shape) for d in (n, s)])
+      return wrap(reshaped(apart, [n * s for n, s in zip(times, shape)]))
     return wrap(_core.tile(self._h, times))
-  def repeat_interleave(self, repeats: int, dim: int | None = None) -> Tensor:
+  def repeat_interleave(self, repeats: Any, dim: int | None = None) -> Tensor:
     """Each element several times. Without an axis the tensor is flattened first."""
+    if isinstance(repeats, Size):
+      t, axis = (self.flatten(), 0) if dim is None or not self.ndim else (self, self._axis(dim))
+      apart = expanded(_core.unsqueeze(t._h, axis + 1), [*t.shape[:axis + 1], repeats, *t.shape[axis + 1:]])
+      return wrap(reshaped(apart, [*t.shape[:axis], t.shape[axis] * repeats, *t.shape[axis + 1:]]))
     return wrap(_core.repeat_interleave(self._h, repeats, None if dim is None else self._axis(dim)))
   def roll(self, shifts: Any, dims: Any = None) -> Tensor:
     """Elements moved along axes; what leaves at one end comes in at the other."""

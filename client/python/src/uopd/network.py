@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from .base import Base, arg, handle, maybe, tensor_class, wrap
+from .base import Base, arg, handle, maybe, reshaped, tensor_class, wrap
 from .convert import as_terms
 from .dtype import DTypeLike, dtypes, to_dtype
 from .errors import WrongArgument
@@ -79,7 +79,7 @@ class Network(Base):
     if self.ndim < n: raise WrongArgument(f"{n} spatial axes of a tensor of shape {self.shape}")
     if self.ndim == n + 2: return self._h, self.shape[:2]
     lead, spatial = self.shape[:self.ndim - n], self.shape[self.ndim - n:]
-    return _core.reshape(self._h, [1, math.prod(lead), *spatial]), lead
+    return reshaped(self._h, [1, math.prod(lead), *spatial]), lead
   def max_pool2d(self, kernel_size: Any = (2, 2), stride: Any = None, dilation: Any = 1, padding: Any = 0, ceil_mode: bool = False,
                  return_indices: bool = False) -> Any:
     """The largest element of each window over the last axes, as many as kernel_size has; with their positions in the flattened
@@ -112,7 +112,7 @@ class Network(Base):
     h, lead = self._planes(n)
     if output_size is None:
       output_size = [(i - 1) * s[a] - p[a] - p[n + a] + d[a] * (k[a] - 1) + 1 for a, i in enumerate(self.shape[self.ndim - n:])]
-    i = _core.reshape(handle(indices), list(h.shape))
+    i = reshaped(handle(indices), h.shape)
     return _unplanes(_core.max_unpool(h, i, list(output_size)[-n:]), lead)
   def adaptive_max_pool2d(self, output_size: Any) -> Tensor:
     """max_pool2d with windows of such sizes that the result has this size."""
@@ -196,4 +196,4 @@ class Network(Base):
 
 def _unplanes(h: _core.Handle, lead: tuple[int, ...]) -> Tensor:
   """The result of pooling with its own axes before the spatial ones."""
-  return wrap(h if tuple(h.shape[:2]) == tuple(lead) else _core.reshape(h, [*lead, *h.shape[2:]]))
+  return wrap(h if tuple(h.shape[:2]) == tuple(lead) else reshaped(h, [*lead, *h.shape[2:]]))

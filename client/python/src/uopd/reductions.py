@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from . import _core
 from .base import Base, handle, maybe, wrap, wrap2
 from .dtype import DTypeLike, to_dtype
+from .errors import WrongArgument
+from .variable import Size
 
 if TYPE_CHECKING:
   from .tensor import Tensor
@@ -131,9 +133,15 @@ class Reductions(Base):
   def argsort(self, dim: int = -1, descending: bool = False) -> Tensor:
     """The positions of the elements in sorted order."""
     return self.sort(dim, descending)[1]
-  def topk(self, k: int, dim: int = -1, largest: bool = True, sorted_: bool = True) -> tuple[Tensor, Tensor]:
+  def topk(self, k: Any, dim: int = -1, largest: bool = True, sorted_: bool = True) -> tuple[Tensor, Tensor]:
     """The k largest or smallest elements in order, and where each one was."""
-    return wrap2(_core.topk(self._h, k, self._axis(dim), largest))
+    axis = self._axis(dim)
+    if isinstance(k, Size):  # the first of as many as there can be
+      size = self.shape[axis]
+      many = wrap2(_core.sort(self._h, axis, largest))
+      if isinstance(size, int) and k.vmin > size: raise WrongArgument(f"the {k!r} largest of {size} elements")
+      return many[0].shrink([(0, k) if i == axis else None for i in range(self.ndim)]), many[1].shrink([(0, k) if i == axis else None for i in range(self.ndim)])
+    return wrap2(_core.topk(self._h, k, axis, largest))
   def softmax(self, axis: int = -1, dtype: DTypeLike | None = None) -> Tensor:
     """exp along an axis, divided by its sum."""
     return wrap(_core.softmax(self._cast(dtype), self._axis(axis)))

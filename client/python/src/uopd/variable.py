@@ -121,11 +121,11 @@ class Size:
     return self._float() ** x if isinstance(x, (float, Size)) else NotImplemented
   def __rpow__(self, x: Any) -> Any: return x ** self._float() if isinstance(x, (int, float)) else NotImplemented
   def __floordiv__(self, x: Any) -> Any:
-    if isinstance(x, int) and x > 0 and all(n % x == 0 for n in self._terms.values()): return _made({a: n // x for a, n in self._terms.items()})
+    if isinstance(x, int) and x > 0 and all(n % x == 0 for a, n in self._terms.items() if a): return _sum([({a: n // x for a, n in self._terms.items()}, 1)])
     return _quotient("//", self, x)
   def __rfloordiv__(self, x: Any) -> Any: return _quotient("//", x, self)
   def __mod__(self, x: Any) -> Any:
-    if isinstance(x, int) and x > 0 and all(n % x == 0 for n in self._terms.values()): return 0
+    if isinstance(x, int) and x > 0 and all(n % x == 0 for a, n in self._terms.items() if a): return self._terms.get((), 0) % x
     return _quotient("%", self, x)
   def __rmod__(self, x: Any) -> Any: return _quotient("%", x, self)
   def maximum(self, x: Size | int) -> Size | int:
@@ -138,18 +138,25 @@ class Size:
     return -((-self).maximum(-x))
 
   def __eq__(self, x: object) -> bool:
-    return isinstance(x, (Size, int)) and self._terms == _terms(x)
+    return self._terms == _terms(x) if isinstance(x, (Size, int)) else NotImplemented
   def __hash__(self) -> int: return hash(frozenset(self._terms.items()))
-  def _compare(self, x: Any, what: str) -> bool:
-    d = x - self
+  def _below(self, x: Any, what: str, more: int) -> Any:
+    """Whether it is below x + more."""
+    if isinstance(x, float): x = math.ceil(x) if not more else math.floor(x)  # of whole numbers
+    if not isinstance(x, (Size, int)): return NotImplemented
+    d = x + more - self
     low, high = (d, d) if isinstance(d, int) else d._bounds()
     if low > 0: return True
     if high <= 0: return False
     raise WrongArgument(f"whether {self!r} {what} {x!r} depends on the values of the variables")
-  def __lt__(self, x: Any) -> bool: return self._compare(x, "<")
-  def __le__(self, x: Any) -> bool: return self._compare(x + 1, "<=")
-  def __gt__(self, x: Any) -> bool: return not self._compare(x + 1, ">")
-  def __ge__(self, x: Any) -> bool: return not self._compare(x, ">=")
+  def __lt__(self, x: Any) -> Any: return self._below(x, "<", 0)
+  def __le__(self, x: Any) -> Any: return self._below(x, "<=", 1)
+  def __gt__(self, x: Any) -> Any:
+    below = self._below(x, ">", 1)
+    return below if below is NotImplemented else not below
+  def __ge__(self, x: Any) -> Any:
+    below = self._below(x, ">=", 0)
+    return below if below is NotImplemented else not below
   def __bool__(self) -> bool:
     low, high = self._bounds()
     if low > 0 or high < 0: return True
@@ -303,7 +310,7 @@ class Variable(Size, Atom):
   def _bounds(self) -> tuple[int, int]: return self.min, self.max
   def __eq__(self, x: object) -> bool:
     if isinstance(x, Variable): return (self.name, self.min, self.max, self._val) == (x.name, x.min, x.max, x._val)
-    return False
+    return False if isinstance(x, (Size, int)) else NotImplemented
   def __hash__(self) -> int: return hash((self.name, self.min, self.max, self._val))
   def render(self) -> str:
     """Its name."""

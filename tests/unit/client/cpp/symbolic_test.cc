@@ -12,6 +12,7 @@
 #include "uopd/indexing.h"
 #include "uopd/jit.h"
 #include "uopd/linalg.h"
+#include "uopd/losses.h"
 #include "uopd/movement.h"
 #include "uopd/reductions.h"
 
@@ -143,6 +144,10 @@ TEST_F(SymbolicTest, FunctionsAreThoseOfNumbers) {
       [](const Tensor& x, const Size&) {
         return fn::Pad(x, {1, 2}, {2, 0}, fn::PadMode::kReflect);
       },
+      [](const Tensor& x, const Size&) {
+        return fn::KlDiv({x.LogSoftmax(1)}, {x.Softmax(1)}, fn::Reduction::kBatchMean);
+      },
+      [](const Tensor& x, const Size&) { return fn::MatrixPower(x.MatMul(x.Transpose()), 2); },
       [](const Tensor& x, const Size&) {
         return fn::Interpolate(x.Transpose().Unsqueeze(0), {5});
       }};

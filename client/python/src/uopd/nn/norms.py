@@ -2,9 +2,13 @@
 """Normalisation."""
 from __future__ import annotations
 
+import math
+from typing import Any
+
 from .. import _core
 from ..base import maybe, wrap
 from ..tensor import Tensor
+from ..variable import Size
 
 
 def _ones_and_zeros(shape: tuple[int, ...], affine: bool) -> tuple[Tensor | None, Tensor | None]:
@@ -34,10 +38,11 @@ class BatchNorm:
   def __call__(self, x: Tensor) -> Tensor:
     mean, var = self.calc_stats(x)
     if self.track_running_stats and Tensor.training:
-      m, n = self.momentum, x.numel() / max(x.shape[1], 1)
+      m, n = self.momentum, math.prod(d for i, d in enumerate(x.shape) if i != 1)
+      rest: Any = n / (n - 1).maximum(1) if isinstance(n, Size) else n / max(n - 1, 1)
       self.running_mean.assign((self.running_mean * (1 - m) + mean.detach() * m).cast(self.running_mean.dtype))
       # The variance of the population is estimated by n / (n - 1) times that of the batch.
-      self.running_var.assign((self.running_var * (1 - m) + var.detach() * (m * n / max(n - 1, 1))).cast(self.running_var.dtype))
+      self.running_var.assign((self.running_var * (1 - m) + var.detach() * (m * rest)).cast(self.running_var.dtype))
       self.num_batches_tracked += 1
     return x.batchnorm(self.weight, self.bias, mean, (var + self.eps).rsqrt())
 
