@@ -126,7 +126,20 @@ def test_values_take_the_dtype_of_the_tensor():
   assert (v * 0.5).item() == 1.0 and (1 / v).item() == 0.5 and (v / 4 + 1).item() == 1.5 and (0.5 ** v).item() == 0.25 and v**2 == v * v
   assert (Tensor([4.0]) * (v / 4)).tolist() == [2.0] and (v - 0.5).dtype is dtypes.float32
   with pytest.raises(ValueError, match="unbound"): Tensor(Variable("u", 1, 10)).item()
-  with pytest.raises(ValueError, match="unbound"): Tensor.ones(10)[:Variable("u", 1, 10)]
+
+
+def test_variables_without_a_value_make_shapes():
+  u = Variable("u", 1, 10)
+  part, empty = Tensor.ones(10)[:u], Tensor.empty(2, u, 4)
+  assert part.shape == (u,) and empty.max_shape == (2, 10, 4) and empty.max_numel() == 80 and repr(empty) == "<Tensor (2, Variable('u', 1, 10), 4) float32 realized>"
+  for f in (lambda: part.numpy(), lambda: (part + 1).sum().item(), lambda: empty.tolist(), lambda: part.realize().tolist(), lambda: TinyJit(lambda x: x + 1)(part).numpy()):
+    with pytest.raises(ValueError, match="unbound"): f()
+
+
+def test_lists_with_variables():
+  v = n(5)
+  assert Tensor([v, 2]).tolist() == [5, 2] and Tensor([[v, 1], [2, v + 1]]).tolist() == [[5, 1], [2, 6]] and Tensor([1.5, v]).tolist() == [1.5, 5.0]
+  assert Tensor([v, 2]).dtype is dtypes.int32 and Tensor([v, 2], dtype="uint8").dtype is dtypes.uint8
 
 
 def attention_step(cache, x, at, scale):

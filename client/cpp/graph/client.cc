@@ -169,6 +169,12 @@ Tensor Client::Variable(const std::string& name, int64_t min, int64_t max, int64
   return NewTensor(graph_, ir::Cast(ctx, bound, Dtype::I64), "Variable", site);
 }
 
+Tensor Client::UnboundVariable(const std::string& name, int64_t min, int64_t max, Site site) {
+  ir::UOpContext& ctx = graph_->ctx();
+  return NewTensor(graph_, ir::Cast(ctx, ir::Variable(ctx, name, min, max), Dtype::I64),
+                   "UnboundVariable", site);
+}
+
 Tensor Client::FloatVariable(const std::string& name, double value, Dtype dtype, Site site) {
   if (!ir::IsFloat(dtype)) {
     return Poisoned(graph_, Located("FloatVariable", site,

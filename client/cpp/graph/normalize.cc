@@ -74,7 +74,7 @@ class Normalizer {
     for (UOp v : ir::Variables(ctx_, form_.sink)) {
       auto it = values_.find(std::string(v.text()));
       if (it == values_.end())
-        return absl::InvalidArgumentError(Cat("variable ", v.text(), " is not bound"));
+        return absl::InvalidArgumentError(Cat("variable ", v.text(), " is unbound: it has no value"));
       form_.variables.push_back(it->second);
     }
     return std::move(form_);

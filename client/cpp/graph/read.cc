@@ -89,6 +89,13 @@ ir::Dims SizesNow(ir::UOpContext& ctx, const TensorState& t) {
 
 Future GraphState::Read(const std::shared_ptr<TensorState>& t, std::span<char> out) {
   if (!t->error.ok()) return Future(t->error);
+  if (t->symbolic) {
+    for (UOp d : *ctx_->ShapeOf(t->uop)) {
+      if (ir::BoundValue(d)) continue;
+      return Future(absl::InvalidArgumentError(
+          Cat("the size ", ir::SizeText(d), " is unbound: a variable has no value")));
+    }
+  }
   const ir::Dims now = SizesNow(*ctx_, *t);
   const auto bytes = static_cast<uint64_t>(ir::Product(now) * ir::ByteSize(t->dtype));
   if (out.size() != bytes) {

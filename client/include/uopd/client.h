@@ -61,6 +61,9 @@ class Client {
   // dtype. Cast makes an ordinary tensor of it.
   Tensor Variable(const std::string& name, int64_t min, int64_t max, int64_t value,
                   Site site = Site::current());
+  // A variable without a value. Shapes may be made of it; what is computed from it needs a value, and is an error.
+  Tensor UnboundVariable(const std::string& name, int64_t min, int64_t max,
+                         Site site = Site::current());
   // A scalar float whose value is not part of the graph, for instance a learning rate.
   Tensor FloatVariable(const std::string& name, double value, Dtype dtype = Dtype::F32,
                        Site site = Site::current());

@@ -44,9 +44,11 @@ void BindCreation(Ops op) {
   op("linspace", [](Site s, C c, double a, double b, const Arg& n, int t) {
     return Leaf(fn::Linspace(c.get(), a, b, SizeOf(n), D(t), s), s);
   });
-  op("variable", [](Site s, C c, std::string name, int64_t low, int64_t high, int64_t v) {
-    return c.get().Variable(name, low, high, v, s);
-  });
+  op("variable",
+     [](Site s, C c, std::string name, int64_t low, int64_t high, std::optional<int64_t> v) {
+       return v ? c.get().Variable(name, low, high, *v, s)
+                : c.get().UnboundVariable(name, low, high, s);
+     });
   op("rand", [](Site s, C c, Dims d, int t) { return fn::Rand(c.get(), d, D(t), s); });
   op("randn", [](Site s, C c, Dims d, int t) { return fn::Randn(c.get(), d, D(t), s); });
   op("normal", [](Site s, C c, Dims d, double mean, double std, int t) {

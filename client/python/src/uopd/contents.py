@@ -59,6 +59,7 @@ class Contents(Base):
     return out
   def numpy(self) -> Any:
     """A new NumPy array with the contents. bfloat16 and 8-bit floats become float32."""
+    if self._h.is_symbolic: self._count()  # a variable without a value is an error
     return to_numpy(self._h)
   def data(self) -> memoryview:
     """The contents as a memoryview, with the shape of the tensor; (0,) if it has no elements."""
@@ -115,7 +116,7 @@ def _is_symbolic(t: Contents) -> bool: return any(map(is_size, t.shape))
 
 def _shown(t: Contents) -> str:
   """The elements, if there are few and this process has them already."""
-  if not 0 < t._count() <= MOST_SHOWN or not t._h.at_hand: return ""
+  if not t._h.at_hand or not 0 < t._count() <= MOST_SHOWN: return ""
   import numpy as np
   return " " + " ".join(np.array2string(t.numpy(), separator=", ", max_line_width=10**6).split())
 

@@ -49,6 +49,7 @@ def handle_of(data: Any, dtype: DType | None) -> _core.Handle:
   import numpy as np
   if is_numpy(data): return _of_array(np.asarray(data), dtype)
   if isinstance(data, (list, tuple)):
+    if _has_size(data): return _stacked(data, dtype or (dtypes.default_float if _has_float(data) else dtypes.default_int))
     if _has_tensor(data): return _of_array(np.array(_plain(data)), dtype)
     kind = dtype or dtypes.from_py(data)
     try: array = np.array(data, dtype=kind.numpy_name or "float32")
@@ -64,6 +65,13 @@ def handle_of(data: Any, dtype: DType | None) -> _core.Handle:
   try: view = memoryview(data)
   except TypeError: raise TypeError(f"no tensor can be made of {type(data).__name__}") from None
   return _of_array(np.asarray(view), dtype)
+
+
+def _has_size(data: Any) -> bool: return any(_has_size(x) for x in data) if isinstance(data, (list, tuple)) else hasattr(data, "handle")
+def _has_float(data: Any) -> bool: return any(_has_float(x) for x in data) if isinstance(data, (list, tuple)) else isinstance(data, float)
+def _stacked(data: Any, kind: DType) -> _core.Handle:
+  """A tensor of lists with sizes that are made of variables."""
+  return _core.stack([_stacked(x, kind) for x in data], 0) if isinstance(data, (list, tuple)) else handle_of(data, kind)
 
 
 def _has_tensor(data: Any) -> bool:

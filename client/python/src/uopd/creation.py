@@ -51,7 +51,10 @@ def _scaled(shape: tuple[Any, ...], square: Any, dtype: DTypeLike | None, device
   """Uniform numbers around 0, within the root of what `square` says of the sizes."""
   width = square(_shape(shape))
   t = tensor_class().uniform(*shape, low=-1.0, high=1.0, dtype=dtype, device=device, requires_grad=requires_grad)
-  return t * (width.sqrt() if isinstance(width, Base) else math.sqrt(width))
+  return t * _root(width)
+
+
+def _root(x: Any) -> Any: return math.sqrt(x) if isinstance(x, (int, float)) else x.sqrt()
 
 
 def placed(t: Tensor, device: Any = None, requires_grad: bool | None = None) -> Tensor:
@@ -256,7 +259,7 @@ class Creation(Base):
     """Weights (out, in, ...), normal with standard deviation sqrt(2 / ((1 + a^2) fan in))."""
     if any(map(is_size, _shape(shape))):
       std = 2 / (1 + a**2) / math.prod(_shape(shape)[1:])
-      return tensor_class().randn(*shape, dtype=dtype, device=device, requires_grad=requires_grad) * (std.sqrt() if isinstance(std, Base) else math.sqrt(std))
+      return tensor_class().randn(*shape, dtype=dtype, device=device, requires_grad=requires_grad) * _root(std)
     return _made(_core.kaiming_normal(client(), _shape(shape), a, _code(dtype)), device, requires_grad)
   @staticmethod
   def scaled_uniform(*shape: Any, dtype: DTypeLike | None = None, device: Any = None, requires_grad: bool | None = None) -> Tensor:

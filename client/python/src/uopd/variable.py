@@ -296,8 +296,7 @@ class Variable(Size, Atom):
     return Variable(self.name, self.min, self.max, self._dtype), self._val
 
   def handle(self) -> _core.Handle:
-    """The scalar int64 tensor of a variable that has a value, in the client library."""
-    if self._val is None: raise WrongArgument(f"variable {self.name} is unbound: it has no value, use bind")
+    """The scalar int64 tensor of the variable, in the client library. What is computed from one without a value is an error."""
     return _core.variable(client(), self.name, self.min, self.max, self._val)
 
   def _name(self) -> str: return self.name

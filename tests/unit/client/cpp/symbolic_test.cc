@@ -178,6 +178,14 @@ TEST_F(SymbolicTest, SeveralTensorsOfPositions) {
   EXPECT_FALSE(fn::JoinAxes(x, {0}, places).first.status().ok());
 }
 
+TEST_F(SymbolicTest, UnboundVariablesMakeShapes) {
+  const Tensor u = client_.UnboundVariable("u", 1, 8), part = Ramp({8, 2}).Narrow(0, 0, u);
+  EXPECT_TRUE(part.status().ok());
+  EXPECT_EQ(part.dims(), (Dims{8, 2}));
+  for (const Tensor& t : {part, part * 2.0, u})
+    EXPECT_THAT(std::string(t.ToBytes().status().message()), HasSubstr("unbound"));
+}
+
 TEST_F(SymbolicTest, SortsWhatThereIs) {
   const double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");
   const Tensor x = In({8}, {inf, 2, nan, -inf, 2, 9, 9, 9});
