@@ -187,6 +187,18 @@ void AddThreads(UOpContext& ctx, UOp sink, const Target& target, std::vector<Opt
   }
 }
 
+// A pass that made a node without a shape is wrong. That is an error of this kernel; without this, the next pass that asks for the
+// shape would end the process.
+absl::Status CheckShapes(UOpContext& ctx, std::span<const UOp> nodes, std::string_view pass) {
+  for (UOp u : nodes) {
+    if (const auto shape = ctx.TryShapeOf(u); !shape.ok()) {
+      return WithFrame(absl::InternalError(StatusText(shape.status())),
+                       Cat("after the pass ", pass));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<LoweredKernel> LowerFor(UOpContext& ctx, UOp sink, const Target& target,
                                        const Options& options) {
   UOPD_TRY(ir::VerifyBorder(ctx, sink, ir::Level::kKernel, "the kernel given to codegen"));
@@ -254,6 +266,7 @@ absl::StatusOr<LoweredKernel> LowerFor(UOpContext& ctx, UOp sink, const Target& 
   if (target.blocks) kernel = SplitRegisters(ctx, kernel);
   UOPD_TRY(check());
   UOPD_ASSIGN(kernel, Vectorise(ctx, kernel));
+  UOPD_TRY(CheckShapes(ctx, ir::Toposort(ctx, kernel), "Vectorise"));
   if (target.blocks) {
     // Rows in blocks fill all registers with their states. Stores of more than a register need neighbouring ones, so
     // some values would be kept in memory.
@@ -267,6 +280,7 @@ absl::StatusOr<LoweredKernel> LowerFor(UOpContext& ctx, UOp sink, const Target& 
   kernel = DecomposeAlu(ctx, kernel, target, options.fast_math);
   UOPD_TRY(check());
   UOPD_ASSIGN(UOp linear, Linearise(ctx, kernel, target, out.variables, out.launch.grid[0]));
+  UOPD_TRY(CheckShapes(ctx, linear.srcs(), "Linearise"));
   if (target.has_max) linear = JoinMaxima(ctx, linear);
   UOPD_ASSIGN(linear, MakeGroupMmas(ctx, linear));
   const UOp unordered = linear;

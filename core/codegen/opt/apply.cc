@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "core/codegen/opt/block.h"
+#include "core/codegen/opt/online/row_terms.h"
 #include "core/codegen/opt/pack.h"
 #include "core/codegen/opt/split_scan.h"
 #include "core/codegen/passes/blocks/thread_bits.h"
@@ -149,21 +150,19 @@ static bool DeclaresTwice(ir::UOpContext& ctx, UOp sink) {
 
 std::vector<PackPart> OptPlan::PartsOf(UOp value, std::span<const MadeAxis> made,
                                        bool reduced) const {
-  absl::flat_hash_set<uint32_t> used;
-  for (UOp u : ir::Toposort(ctx_, value)) {
-    if (u.Is(Op::RANGE)) used.insert(u.id());
-  }
+  // Not those that a STAGE of the address closes.
+  const OpenRanges open(ctx_, value);
   std::vector<PackPart> parts;
   for (size_t i = 0; i < made.size(); ++i) {
     if (axes_[i].is_reduce && !reduced) continue;
-    if (made[i].maybe_mma && used.contains(made[i].maybe_mma.id()))
+    if (made[i].maybe_mma && open.Varies(value, made[i].maybe_mma))
       parts.push_back({made[i].maybe_mma, i, made[i].mma_stride, axes_[i].is_reduce});
     for (size_t k = 0; k < made[i].ranges.size(); ++k) {
       const UOp r = made[i].ranges[k];
       const bool around = r.axis_type() == ir::AxisType::LOOP ||
                           r.axis_type() == ir::AxisType::THREAD ||
                           r.axis_type() == ir::AxisType::GLOBAL;
-      if ((!around || made[i].in_loop[k]) && used.contains(r.id()))
+      if ((!around || made[i].in_loop[k]) && open.Varies(value, r))
         parts.push_back({r, i, made[i].strides[k], axes_[i].is_reduce,
                          made[i].in_loop[k] && !axes_[i].is_reduce});
     }

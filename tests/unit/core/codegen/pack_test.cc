@@ -5,6 +5,7 @@
 
 #include "core/codegen/opt/apply.h"
 #include "core/codegen/opt/heuristic/heuristic.h"
+#include "core/codegen/opt/parse_opts.h"
 #include "core/ir/graph.h"
 #include "gtest/gtest.h"
 #include "tests/support/kernel_check.h"
@@ -99,6 +100,36 @@ TEST(PackOptTest, TheCopyIsMadeOnceForAllRows) {
     if (stores_array) depth_of_fill.push_back(depth);
   }
   EXPECT_EQ(depth_of_fill, std::vector<int>{2}) << "the panel's loop and the fill's";
+}
+
+// b0[i, j] = the sum over k of b2[b1[k]^2 % 4 + i, j], with positions that are kept: the loop that keeps them is none of the copy.
+TEST(PackOptTest, AddressesOfKeptPositions) {
+  UOpContext ctx;
+  KernelBuilder b(ctx);
+  const UOp i = b.Loop(4), j = b.Loop(16), kept = b.Reduced(4), k = b.Reduced(4);
+  const UOp at = b.Load(b.Buffer(1, Dtype::I32, 4), kept);
+  const UOp stage =
+      ir::Staged(ctx, ir::Alu(ctx, Op::MUL, {at, at}), 4, kept, UOp(), std::array{kept});
+  const UOp square = ir::Load(ctx, ir::Index(ctx, stage, k));
+  const UOp below4 = ir::Alu(ctx, Op::AND, {square, ctx.Int(Dtype::I32, 3)});
+  const UOp row = ir::Add(ctx, ir::Cast(ctx, below4, Dtype::Index), i);
+  const UOp x = b.Load(b.Buffer(2, Dtype::F32, 8 * 16), b.At(row, 16, j));
+  const UOp sum = ir::ReduceRanges(ctx, Op::ADD, x, std::array{k});
+  const UOp kernel =
+      b.Kernel({b.StoreLoops(b.Buffer(0, Dtype::F32, 64), b.At(i, 16, j), sum, {i, j})});
+  Memory memory = {SampleBuffer(Dtype::F32, 64, 1, true), std::vector<uint8_t>(16, 0),
+                   SampleBuffer(Dtype::F32, 128, 2, true)};
+  for (uint8_t n = 0; n < 4; ++n) memory[1][static_cast<size_t>(4 * n)] = 3 - n;
+  int legal = 0;
+  for (const char* text : {"VECTOR(1, 8) PACK(1, 0)", "VECTOR(1, 8) VECTOR(2, 4) PACK(1, 0)",
+                           "VECTOR(1, 8) UPCAST(0, 2) PACK(1, 0)", "VECTOR(2, 4) PACK(0, 0)",
+                           "VECTOR(2, 4) PACK(1, 0)", "PACK(1, 0)"}) {
+    const auto opts = codegen::ParseOpts(text).value();
+    if (!codegen::Lower(ctx, kernel, WideTarget(), {.opts = &opts}).ok()) continue;
+    ++legal;
+    EXPECT_EQ(CheckPacked(ctx, kernel, memory, opts), "") << text;
+  }
+  EXPECT_GE(legal, 3);
 }
 
 // A transposed operand whose sum has whole vectors of steps is copied in squares: no element of it is
