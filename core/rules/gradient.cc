@@ -217,6 +217,12 @@ Gradients MultiRule(UOpContext& ctx, UOp y, UOp g) {
   return out;
 }
 
+// y as a node of its own, which no memory takes the place of. A maximum is exact: computed anew beside x, it equals an element of x,
+// while a stored one may have been computed from an x that was rounded in another way. In a graph that is sent, it is y again.
+UOp Anew(UOpContext& ctx, UOp y) {
+  return ctx.Make(y.op(), y.dtype(), y.srcs(), y.arg(), kComputedAnew);
+}
+
 // A REDUCE keeps its axes with size 1, so y and g broadcast against x.
 Gradients ReduceRule(UOpContext& ctx, UOp y, UOp g) {
   const UOp x = y.src(0);
@@ -224,7 +230,7 @@ Gradients ReduceRule(UOpContext& ctx, UOp y, UOp g) {
   const Shape whole = *ctx.ShapeOf(x);
   if (y.reduce_op() == Op::ADD) return {Expanded(ctx, g, whole)};
   if (y.reduce_op() == Op::MAX) {
-    const UOp hit = ir::Where(ctx, Equal(ctx, x, y), Like(ctx, x, 1), Like(ctx, x, 0));
+    const UOp hit = ir::Where(ctx, Equal(ctx, x, Anew(ctx, y)), Like(ctx, x, 1), Like(ctx, x, 0));
     return {Times(ctx, Over(ctx, g, SumOverAxes(ctx, hit, axes)), hit)};
   }
   // MUL: the slope of an element is the product of the other elements. y / x would fail at zeros,
@@ -289,7 +295,7 @@ Gradients ScanMaxRule(UOpContext& ctx, UOp y, UOp g, int64_t axis) {
     return ir::Iota(ctx, ir::Dtype::I64, ir::ShapeArg(ctx, Shape(dims)), axis);
   };
   // The results before each one; what is before the first one does not matter.
-  const UOp before = ShiftedBack(ctx, y, at);
+  const UOp before = ShiftedBack(ctx, Anew(ctx, y), at);
   const UOp first_nan = ir::And(ctx, ir::Alu(ctx, Op::CMPNE, {x, x}), Equal(ctx, before, before));
   const UOp hit = ir::Alu(ctx, Op::OR, {ir::Lt(ctx, before, x), first_nan});
   const UOp mine = ir::Where(ctx, hit, iota(column), ctx.Int(ir::Dtype::I64, 0));

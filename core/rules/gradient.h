@@ -36,6 +36,8 @@ namespace uopd::rules {
 // Tags of a MAX: the operand that has the gradient where both are equal. A clamp gives it to what it
 // clamps, relu to its limit. Graphs that are sent have no tags.
 enum Tie : int64_t { kTieFirst = 1, kTieSecond = 2 };
+// Tag of a maximum in a gradient: the same value, and another node than that of the loss.
+inline constexpr int64_t kComputedAnew = 5;
 // Tags of a DETACH with one source.
 enum Slope : int64_t { kFixed = 3, kUnknownSlope = 4 };
 

@@ -25,6 +25,8 @@ FUNCTIONS = {
   "roll of all": lambda x, n: x.roll(n),
   "eye": lambda x, n: Tensor.eye(n) @ x, "wide eye": lambda x, n: x @ Tensor.eye(4, n), "one_hot": lambda x, n: Tensor([0, 2]).one_hot(n) @ x,
   "linspace": lambda x, n: x * Tensor.linspace(-1, 2, n).reshape(n, 1), "unflatten": lambda x, n: x.flatten().unflatten(0, (n, 2, 2)),
+  "conv of channels": lambda x, n: x.T.reshape(1, 4, n).transpose(1, 2).conv2d(Tensor.ones(2, 9, 2)) if isinstance(n, Variable) else x.T.reshape(1, 4, n).transpose(1, 2).pad((None, (0, 9 - n), None)).conv2d(Tensor.ones(2, 9, 2)),
+  "ceil": lambda x, n: x.reshape(1, n, 4, 1).max_pool2d((3, 1), stride=(2, 1), ceil_mode=True),
   "reflect": lambda x, n: x.reshape(1, n, 4).pad((1, 2, 0, 2), mode="reflect"), "replicate": lambda x, n: x.reshape(1, n, 4).pad((0, 1, 3, 2), mode="replicate"),
   "circular": lambda x, n: x.reshape(1, n, 4).pad((1, 0, 2, 1), mode="circular"),
   "negative padding": lambda x, n: x.reshape(1, n, 4).pad((1, 0, -1, -1), mode="replicate"),
@@ -74,6 +76,12 @@ def test_what_has_as_many_steps_as_columns_needs_numbers():
   x = Tensor(DATA).realize()[:Variable("n", 3, ROWS).bind(4)]
   for f in (lambda: x.svd(), lambda: x.qr(), lambda: (x @ x.T).inverse()):
     with pytest.raises(ValueError, match="a dimension is symbolic"): f()[0].numpy()
+
+
+def test_kernels_that_are_larger_than_the_size_of_now_are_refused():
+  x = image(Tensor(DATA).realize()[:Variable("n", 3, ROWS).bind(4)])
+  for f in (lambda: x.conv2d(Tensor.ones(1, 4, 5, 1)), lambda: x.max_pool2d((5, 1)), lambda: x.avg_pool2d((5, 1)), lambda: x.max_pool2d((2, 1), stride=(3, 1), ceil_mode=True)):
+    with pytest.raises(ValueError): f()
 
 
 def test_random_numbers_in_a_variable_shape():

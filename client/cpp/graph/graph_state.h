@@ -293,6 +293,7 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   absl::Status FreeInPlace(Plan& plan);
   // Adds the lazy tensors to the plan without which more would be written in place, if that is worth it.
   void AddReaders(Plan& plan);
+  void AddOperandsOfMaxima(Plan& plan);
   // The first one of the same value, if that is another one.
   static const Pending* Twin(std::span<const Pending> pending, const Pending& p);
   // Decides which histories the plan's tensors get, and keeps what histories read.

@@ -227,4 +227,44 @@ void GraphState::AddReaders(Plan& plan) {
   FindReaders(plan);
 }
 
+// A maximum equals an element of its operand, and so does what is only moved, chosen or compared from there on. A live operand
+// that is a sum would be computed anew by whoever uses it later, in another kernel, which may add up in another order: then no element might equal
+// the maximum that is stored now. So such operands are stored with it.
+void GraphState::AddOperandsOfMaxima(Plan& plan) {
+  constexpr ir::OpSet kExact = {Op::RESHAPE, Op::PERMUTE, Op::FLIP,   Op::SHRINK,     Op::EXPAND,
+                                Op::PAD,     Op::MAX,     Op::NEG,    Op::WHERE,      Op::CMPLT,
+                                Op::CMPEQ,   Op::CMPNE,   Op::REDUCE, Op::CONTIGUOUS, Op::AND,
+                                Op::OR,      Op::CAST,    Op::SCAN};
+  constexpr int64_t kMostBytes = int64_t{64} << 20;
+  const auto exact = [&](UOp u) {
+    return u.Is(kExact) && (!u.Is(ir::OpSet{Op::REDUCE, Op::SCAN}) || u.reduce_op() == Op::MAX);
+  };
+  absl::flat_hash_set<uint32_t> operands;
+  for (const Pending& p : plan.pending) {
+    bool maximum = false;
+    const std::vector<UOp> chain = ir::Toposort(*ctx_, std::span(&p.state->uop, 1), exact);
+    for (UOp u : chain) maximum |= u.Is(ir::OpSet{Op::REDUCE, Op::SCAN}) && exact(u);
+    if (!maximum) continue;
+    for (UOp u : chain) {
+      if (u != p.state->uop && ir::IsFloat(u.dtype())) operands.insert(u.id());
+    }
+  }
+  if (operands.empty()) return;
+  const size_t before = plan.pending.size();
+  for (TensorState* t = oldest_; t != nullptr; t = t->newer) {
+    if (!t->uop || !operands.contains(t->uop.id()) || IsStored(t->uop) || t->replaces ||
+        IsOfOthers(*t) || t->pinned || ir::Product(t->dims) * ir::ByteSize(t->dtype) > kMostBytes ||
+        !Verified(t->uop).ok() ||
+        std::ranges::any_of(plan.pending, [&](const Pending& p) { return p.state.get() == t; }))
+      continue;
+    const auto adds_up = [](UOp u) {
+      return u.Is(ir::OpSet{Op::REDUCE, Op::SCAN}) && u.reduce_op() != Op::MAX &&
+             ir::IsFloat(u.dtype());
+    };
+    if (std::ranges::any_of(ir::Toposort(*ctx_, std::span(&t->uop, 1)), adds_up))
+      plan.pending.push_back({t->shared_from_this(), UOp(), false});
+  }
+  if (plan.pending.size() != before) FindReaders(plan);
+}
+
 }  // namespace uopd::client

@@ -114,6 +114,7 @@ absl::StatusOr<GraphState::Plan> GraphState::MakePlan(
   FindReaders(plan);
   UOPD_TRY(FreeInPlace(plan));
   AddReaders(plan);
+  if (recorder == nullptr) AddOperandsOfMaxima(plan);
   StateFirst(plan.pending);
   std::vector<Output> outputs;
   for (Pending& p : plan.pending) {

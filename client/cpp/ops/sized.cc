@@ -162,6 +162,10 @@ Tensor ExpandTo(const Tensor& t, const ir::SymbolicDims& sizes, std::string_view
   return Made(t, ir::Expand(ctx, Value(t), ir::ShapeArg(ctx, ir::Shape(sizes))), what, site);
 }
 
+int64_t SizeNow(const Tensor& t, size_t axis) {
+  return ir::BoundValue(ShapeOf(t)[axis]).value_or(t.dims()[axis]);
+}
+
 absl::StatusOr<ir::SymbolicDims> SizesIn(const Tensor& t, std::span<const Size> sizes) {
   ir::SymbolicDims out;
   for (const Size& s : sizes) {

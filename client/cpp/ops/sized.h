@@ -55,6 +55,9 @@ Tensor FromStart(const Tensor& index, const Tensor& t, int64_t axis, Site site);
 // Tensor::Expand to these sizes.
 Tensor ExpandTo(const Tensor& t, const ir::SymbolicDims& sizes, std::string_view what, Site site);
 
+// The size of an axis now: of one that is made of variables its largest one, if these have no values.
+int64_t SizeNow(const Tensor& t, size_t axis);
+
 // The sizes of an operation's arguments in the graph of t.
 absl::StatusOr<ir::SymbolicDims> SizesIn(const Tensor& t, std::span<const Size> sizes);
 

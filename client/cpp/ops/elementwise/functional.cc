@@ -43,10 +43,9 @@ Tensor Conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Con
             Site site) {
   if (auto error = FirstError("Conv", {&x, &weight}, site)) return *error;
   if (Has(bias) && !bias.status().ok()) return bias;
-  if (auto error = Symbolic(weight, "ConvTranspose", site)) return *error;
+  if (auto error = Symbolic(weight, "Conv", site)) return *error;
   const int64_t groups = options.groups;
   const size_t axes = x.rank() < 3 ? 0 : static_cast<size_t>(x.rank() - 2);
-  if (axes > 0 && !ShapeOf(x)[1].Is(ir::Op::CONST)) return *Symbolic(x, "ConvTranspose", site);
   const auto stride = PerAxis(options.stride, axes), padding = PerAxis(options.padding, axes),
              dilation = PerAxis(options.dilation, axes);
   bool fits = axes > 0 && weight.rank() == x.rank() && groups > 0 && stride && padding && dilation;
@@ -54,7 +53,7 @@ Tensor Conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Con
   fits = fits && (!Has(bias) || bias.dims() == Dims{weight.dims()[0]});
   for (size_t i = 0; fits && i < axes; ++i) {
     const ir::Int128 span = ir::Int128{weight.dims()[2 + i] - 1} * (*dilation)[i] + 1;
-    fits = span <= ir::Int128{x.dims()[2 + i]} + 2 * ir::Int128{(*padding)[i]};
+    fits = span <= ir::Int128{SizeNow(x, 2 + i)} + 2 * ir::Int128{(*padding)[i]};
   }
   if (!fits) {
     return Wrong(
@@ -102,8 +101,10 @@ Tensor Conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Con
 Tensor ConvTranspose(const Tensor& x, const Tensor& weight, const Tensor& bias,
                      const ConvTransposeOptions& options, Site site) {
   if (auto error = FirstError("ConvTranspose", {&x, &weight}, site)) return *error;
+  if (auto error = Symbolic(weight, "ConvTranspose", site)) return *error;
   const int64_t groups = options.groups;
   const size_t axes = x.rank() < 3 ? 0 : static_cast<size_t>(x.rank() - 2);
+  if (axes > 0 && !ShapeOf(x)[1].Is(ir::Op::CONST)) return *Symbolic(x, "ConvTranspose", site);
   const auto stride = PerAxis(options.stride, axes), padding = PerAxis(options.padding, axes),
              extra = PerAxis(options.output_padding, axes),
              dilation = PerAxis(options.dilation, axes);

@@ -5,7 +5,6 @@
 
 #include "client/cpp/ops/common.h"
 #include "client/cpp/ops/sized.h"
-#include "core/ir/analysis/sizes.h"
 #include "core/ir/build.h"
 #include "uopd/movement.h"
 
@@ -16,12 +15,6 @@ std::string_view NameOf(PadMode mode) {
   return mode == PadMode::kReflect     ? "reflecting"
          : mode == PadMode::kReplicate ? "replicating"
                                        : "circular";
-}
-
-// The size of an axis now: of one that is made of variables its largest one, if these have no values.
-int64_t SizeNow(const Tensor& x, int64_t axis) {
-  const auto a = static_cast<size_t>(axis);
-  return ir::BoundValue(ShapeOf(x)[a]).value_or(x.dims()[a]);
 }
 
 // `length` elements from the position `at` on, or from so many elements before the end on.
@@ -37,7 +30,7 @@ Tensor PieceFromEnd(const Tensor& x, int64_t axis, int64_t back, int64_t length,
 // x with `before` and `after` elements around one axis.
 Tensor Around(const Tensor& x, int64_t axis, int64_t before, int64_t after, PadMode mode,
               Site site) {
-  const int64_t n = SizeNow(x, axis);
+  const int64_t n = SizeNow(x, static_cast<size_t>(axis));
   const int64_t most = mode == PadMode::kReflect    ? n - 1
                        : mode == PadMode::kCircular ? n
                        : n == 0                     ? 0
@@ -155,7 +148,7 @@ Tensor Pad(const Tensor& x, const Dims& before, const Dims& after, PadMode mode,
     more_after[i] = std::max<int64_t>(0, after[i]);
     // More than there is cannot be cut off, but by what a mirror or an edge adds at the other side.
     const bool added = mode == PadMode::kReflect || mode == PadMode::kReplicate;
-    const int64_t n = SizeNow(x, static_cast<int64_t>(i));
+    const int64_t n = SizeNow(x, i);
     if (less_before[i] + less_after[i] > n + (added ? more_before[i] + more_after[i] : 0)) {
       return Wrong(x, "Pad", site,
                    Cat("padding of ", before[i], " and ", after[i], " along axis ", i, " of shape ",

@@ -40,9 +40,13 @@ Pooled Prepare(const Tensor& x, const Dims& kernel, const PoolOptions& options,
   out.dilation = *d;
   for (size_t i = 0; i < out.axes; ++i) {
     const ir::Int128 span = ir::Int128{out.kernel[i] - 1} * out.dilation[i] + 1;
-    if (span > ir::Int128{x.dims()[2 + i]} + out.before[i] + out.after[i]) {
+    if (span > ir::Int128{SizeNow(x, 2 + i)} + out.before[i] + out.after[i]) {
       out.error = Wrong(x, what, site,
-                        Cat("kernel ", Text(kernel), " is larger than shape ", Text(x.dims())));
+                        Cat("kernel ", Text(kernel), " is larger than shape ", ShapeText(x)));
+      return out;
+    }
+    if (options.ceil_mode && !ShapeOf(x)[2 + i].Is(ir::Op::CONST)) {
+      out.error = Wrong(x, what, site, Cat("ceil_mode along a symbolic axis of ", ShapeText(x)));
       return out;
     }
   }
@@ -51,7 +55,7 @@ Pooled Prepare(const Tensor& x, const Dims& kernel, const PoolOptions& options,
     const int64_t begun = out.before[i] + x.dims()[2 + i], whole = begun + out.after[i],
                   stride = out.stride[i], span = (out.kernel[i] - 1) * out.dilation[i] + 1;
     // What else is wrong is said by Windows.
-    if (stride < 1 || whole < span || x.is_symbolic()) continue;
+    if (stride < 1 || whole < span) continue;
     int64_t last = (whole - span + stride - 1) / stride;
     if (last * stride >= begun) --last;
     out.overhang[i] = std::max<int64_t>(0, last * stride + span - whole);

@@ -26,6 +26,13 @@ def _each(x: Any, n: int) -> list[int]:
   return out
 
 
+def _numbers(sizes: Any) -> list[int]:
+  """The sizes of an image that is made."""
+  for n in sizes:
+    if isinstance(n, Size): raise WrongArgument(f"an image of the size {n!r}: sizes of images are made of numbers, those of their sources may be made of variables")
+  return list(sizes)
+
+
 def _around(padding: Any, n: int) -> tuple[list[int], list[int]]:
   """Padding before and after each of n axes. It comes as one number, one for each axis, or (left, right, top, bottom, ...) from
   the last axis on."""
@@ -116,12 +123,12 @@ class Network(Base):
     return _unplanes(_core.max_unpool(h, i, list(output_size)[-n:]), lead)
   def adaptive_max_pool2d(self, output_size: Any) -> Tensor:
     """max_pool2d with windows of such sizes that the result has this size."""
-    size = _each(output_size, len(output_size) if isinstance(output_size, (list, tuple)) else 2)
+    size = _numbers(_each(output_size, len(output_size) if isinstance(output_size, (list, tuple)) else 2))
     h, lead = self._planes(len(size))
     return _unplanes(_core.adaptive_max_pool(h, size), lead)
   def adaptive_avg_pool2d(self, output_size: Any) -> Tensor:
     """avg_pool2d with windows of such sizes that the result has this size."""
-    size = _each(output_size, len(output_size) if isinstance(output_size, (list, tuple)) else 2)
+    size = _numbers(_each(output_size, len(output_size) if isinstance(output_size, (list, tuple)) else 2))
     h, lead = self._planes(len(size))
     return _unplanes(_core.adaptive_avg_pool(h, size), lead)
   def interpolate(self, size: Any, mode: str = "linear", align_corners: bool = False) -> Tensor:
@@ -130,6 +137,7 @@ class Network(Base):
     >>> Tensor([[[1.0, 3.0]]]).interpolate((4,)).tolist()
     [[[1.0, 1.5, 2.5, 3.0]]]
     """
+    size = _numbers(size)
     if mode not in _INTERPOLATE: raise WrongArgument(f"mode is one of {', '.join(_INTERPOLATE)}, not {mode!r}")
     h, lead = self._planes(len(size))
     return _unplanes(_core.interpolate(h, list(size), _INTERPOLATE[mode], align_corners), lead)
