@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "client/cpp/graph/normalize.h"
 
+#include <algorithm>
 #include <map>
 
 #include "absl/container/flat_hash_set.h"
@@ -74,7 +75,8 @@ class Normalizer {
     for (UOp v : ir::Variables(ctx_, form_.sink)) {
       auto it = values_.find(std::string(v.text()));
       if (it == values_.end())
-        return absl::InvalidArgumentError(Cat("variable ", v.text(), " is unbound: it has no value"));
+        return absl::InvalidArgumentError(
+            Cat("variable ", v.text(), " is unbound: it has no value"));
       form_.variables.push_back(it->second);
     }
     return std::move(form_);
@@ -176,9 +178,11 @@ class Normalizer {
   // computed from it stay what they are.
   void NarrowBySizes(UOp u) {
     const UOp shape = ShapeMadeBy(u);
-    if (!shape || !seen_.insert(shape.id()).second) return;
+    const auto is_number = [](UOp d) { return d.Is(Op::CONST); };
+    if (!shape || std::ranges::all_of(shape.srcs(), is_number)) return;
+    if (!seen_.insert(shape.id()).second) return;
     for (UOp d : shape.srcs()) {
-      if (d.Is(Op::CONST) || ir::IsNeverNegative(ctx_, {{d, 1}})) continue;
+      if (is_number(d) || ir::IsNeverNegative(ctx_, {{d, 1}})) continue;
       const auto terms = ir::TermsOf(ctx_, d);
       if (!terms) continue;
       UOp bound;
