@@ -35,6 +35,8 @@ ROWS = {
   "a variable with several values before one `realize()`": (
     "b = Tensor.zeros(4).contiguous().realize(); v = Variable('i', 0, 3)\nfor i in (0, 1): b[v.bind(i):v.bind(i) + 1].assign(Tensor([i + 1.0]))\nout = b.tolist()",
     "E:RuntimeError", [1.0, 2.0, 0.0, 0.0]),
+  "`dropout` of sizes that are variables": (
+    "n = Variable('n', 1, 8).bind(3)\nwith Context(TRAINING=1): out = Tensor.ones(8, 4).contiguous().realize()[:n].dropout(0.5).sum().realize().shape == ()", "E:ValueError", True),
   "`x += y` with a y of a wider dtype of the same kind": ("x = Tensor([1], dtype=dtypes.int32).realize(); x += Tensor([2], dtype=dtypes.int64); out = x.tolist()", "E:RuntimeError", [3]),
   "`x[...] = y` with a y of another dtype": ("x = Tensor([1.0, 2.0]).contiguous().realize(); x[:1] = Tensor([5], dtype=dtypes.int32); out = x.tolist()", "E:RuntimeError", [5.0, 2.0]),
   "`x[...]`, `x[:]`, `x[()]`": ("x = Tensor([1]); out = [x[...] is x, x[:] is x, x[()] is x]", [True] * 3, [False] * 3),
