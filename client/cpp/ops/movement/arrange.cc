@@ -121,7 +121,7 @@ Tensor DiagEmbed(const Tensor& x, int64_t offset, Site site) {
   Dims none(x.dims().size(), 0), more = none;
   more.back() = std::abs(offset);
   // Element k is in row k (offset >= 0) or in column k.
-  const Tensor wide = Pad(x, none, more, PadMode::kConstant, 0, site);
+  Tensor wide = Pad(x, none, more, PadMode::kConstant, 0, site);
   if (!wide.status().ok()) return wide;
   const ir::UOp n = ShapeOf(wide).back();
   const Tensor row = IotaOf(x, n, Dtype::I64).Unsqueeze(-1, site),
@@ -283,7 +283,7 @@ Tensor Linspace(Client& client, double begin, double end, int64_t count, Dtype d
 Tensor Linspace(Client& client, double begin, double end, const Size& count, Dtype dtype,
                 Site site) {
   if (count.tensor() == nullptr) return Linspace(client, begin, end, count.number(), dtype, site);
-  const Tensor i = client.ArangeOf(0, count, 1, Dtype::F64, site);
+  Tensor i = client.ArangeOf(0, count, 1, Dtype::F64, site);
   if (!i.status().ok()) return i;
   if (dtype == Dtype::Bool) return Wrong(i, "Linspace", site, "of bools");
   const Tensor last = count.tensor()->Cast(Dtype::F64, site) - 1;
