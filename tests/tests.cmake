@@ -175,7 +175,7 @@ function(uopd_spec2_test program label filter)
 endfunction()
 uopd_spec2_test(core_rules_test unit ExpressionFuzz.*)
 uopd_spec2_test(core_schedule_test unit ScheduleFuzz.*)
-if(NOT UOPD_SANITIZE)  # with AddressSanitizer the same takes 17 times as long, and finds no other wrong node
+if(NOT UOPD_SANITIZE)  # with AddressSanitizer the same checks take 17 times as long
   uopd_spec2_test(client_cpp_test plain -KernelCountTest.*)
 elseif(UOPD_SANITIZE_WHOLE)
   uopd_spec2_test(client_cpp_test unit -KernelCountTest.*:ConvolutionTilesTest.*:TableKey.*)

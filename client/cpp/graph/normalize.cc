@@ -153,12 +153,12 @@ class Normalizer {
       srcs_.pop_back();
     }
     const UOp out = Made(u, false);
-    // Sizes in another form may be equal, and not known to be.
+    // Two sizes may be equal and their rewritten forms not known to be equal. That is an error, and not a node without a shape.
     if (!safe_.conditions().empty()) UOPD_TRY(ctx_.TryShapeOf(out).status());
     return out;
   }
 
-  // The shape that an operation makes; null: it has none that depends on more than its sources.
+  // The shape that an operation names; null: its shape follows from its sources.
   static UOp ShapeMadeBy(UOp u) {
     switch (u.op()) {
       case Op::IOTA:

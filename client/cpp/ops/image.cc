@@ -2,6 +2,7 @@
 #include "uopd/image.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "client/cpp/ops/common.h"
 #include "client/cpp/ops/sized.h"

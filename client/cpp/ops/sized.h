@@ -31,7 +31,7 @@ bool IsNatural(ir::UOpContext& ctx, ir::UOp size);
 
 // A size as a scalar tensor of i64 in the graph of t.
 Tensor SizeTensor(const Tensor& t, ir::UOp size);
-// The same in the dtype of t.
+// A size as a scalar tensor of the dtype of t, in the graph of t.
 Tensor SizeAs(const Tensor& t, ir::UOp size);
 // 0, 1, 2, ... below n.
 Tensor IotaOf(const Tensor& t, ir::UOp n, Dtype dtype);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Linear algebra on the last two axes; leading axes are batches. Errors and promotion are as in tensor.h; integers
-// become f32, f16 and bf16 are computed in f32. Tensors with symbolic
-// dimensions are refused but by Norm, Normalize, Trace and NewtonSchulz.
+// become f32, f16 and bf16 are computed in f32. Norm, Normalize, Trace, MatrixPower and NewtonSchulz take symbolic
+// dimensions; the other functions refuse them.
 //
 // Factorisations are loops that the graph holds unrolled: QR has min(m, n) steps, SolveTriangular, Cholesky and Det n
 // steps, SVD n - 1 steps for each sweep. They are meant for matrices of up to a few hundred rows; SVD for a few dozen.

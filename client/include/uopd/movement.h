@@ -18,7 +18,7 @@ namespace uopd::client::fn {
 // Without axes: along the flattened tensor, by a single shift.
 Tensor Roll(const Tensor& x, const Dims& shifts, const Dims& axes = {},
             Site site = Site::current());
-// Shifts that may be made of variables.
+// Roll by shifts that may be made of variables.
 Tensor Roll(const Tensor& x, std::span<const Size> shifts, const Dims& axes = {},
             Site site = Site::current());
 
@@ -88,7 +88,7 @@ inline Tensor OnesLike(const Tensor& x, std::optional<Dtype> dtype = {},
 // `count` values from `begin` to `end`, both included. Computed in f64 and rounded once.
 Tensor Linspace(Client& client, double begin, double end, int64_t count, Dtype dtype = Dtype::F32,
                 Site site = Site::current());
-// A count that may be made of variables. The values are the same.
+// Linspace with a count that may be made of variables. The values are those for a number.
 Tensor Linspace(Client& client, double begin, double end, const Size& count,
                 Dtype dtype = Dtype::F32, Site site = Site::current());
 

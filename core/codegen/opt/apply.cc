@@ -150,7 +150,7 @@ static bool DeclaresTwice(ir::UOpContext& ctx, UOp sink) {
 
 std::vector<PackPart> OptPlan::PartsOf(UOp value, std::span<const MadeAxis> made,
                                        bool reduced) const {
-  // Not those that a STAGE of the address closes.
+  // A range that a STAGE inside of the value closes is no loop of the copy.
   const OpenRanges open(ctx_, value);
   std::vector<PackPart> parts;
   for (size_t i = 0; i < made.size(); ++i) {

@@ -17,13 +17,10 @@ std::string_view NameOf(PadMode mode) {
                                        : "circular";
 }
 
-// `length` elements from the position `at` on, or from so many elements before the end on.
-Tensor Piece(const Tensor& x, int64_t axis, int64_t at, int64_t length, Site site) {
-  return x.Narrow(axis, at, length, site);
-}
+// `length` elements from `back` elements before the end on.
 Tensor PieceFromEnd(const Tensor& x, int64_t axis, int64_t back, int64_t length, Site site) {
   const auto a = static_cast<size_t>(axis);
-  if (ShapeOf(x)[a].Is(ir::Op::CONST)) return Piece(x, axis, x.dims()[a] - back, length, site);
+  if (ShapeOf(x)[a].Is(ir::Op::CONST)) return x.Narrow(axis, x.dims()[a] - back, length, site);
   return x.Narrow(axis, x.Length(axis, site) - back, length, site);
 }
 
@@ -40,7 +37,7 @@ Tensor Around(const Tensor& x, int64_t axis, int64_t before, int64_t after, PadM
                  Cat(NameOf(mode), " padding of ", std::max(before, after), " along axis ", axis,
                      " of shape ", Text(x.dims())));
   }
-  auto first = [&](int64_t at, int64_t length) { return Piece(x, axis, at, length, site); };
+  auto first = [&](int64_t at, int64_t length) { return x.Narrow(axis, at, length, site); };
   auto last = [&](int64_t back, int64_t length) {
     return PieceFromEnd(x, axis, back, length, site);
   };

@@ -16,8 +16,8 @@ namespace {
 int64_t Rows(const Tensor& x) { return x.dims()[x.dims().size() - 2]; }
 int64_t Columns(const Tensor& x) { return x.dims().back(); }
 
-// The error of an operand that is no matrix (or batch of matrices), or, if `square`, no square one. NoMatrix also refuses
-// symbolic sizes: of what takes as many steps as there are columns.
+// The error of an operand that is no matrix (or batch of matrices), or, if `square`, no square one. NoAnyMatrix takes
+// symbolic sizes. NoMatrix refuses them: for functions that take as many steps as there are columns.
 std::optional<Tensor> NoAnyMatrix(std::string_view what, const Tensor& x, bool square, Site site) {
   if (auto error = FirstError(what, {&x}, site)) return error;
   if (x.rank() >= 2 && (!square || Rows(x) == Columns(x))) return std::nullopt;

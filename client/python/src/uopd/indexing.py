@@ -219,8 +219,8 @@ def _symbolic(h: _core.Handle, items: tuple[Any, ...]) -> _core.Handle:
 
 
 def _joined(part: _core.Handle, tensors: list[tuple[int, _core.Handle]]) -> tuple[_core.Handle, _core.Handle, int]:
-  """A view of the part with one axis, the first, in place of those that tensors of positions select from; the positions in it; and the first axis of the
-  result that they make."""
+  """Joins the axes that tensors of positions select from. Returns a view of the part whose first axis stands for them, the positions in that
+  axis, and the axis of the result where the axes of the positions begin."""
   axes = [axis for axis, _ in tensors]
   joined, positions = _core.join_axes(part, axes, [positions for _, positions in tensors])
   return joined, positions, axes[0] if axes[-1] - axes[0] == len(axes) - 1 else 0

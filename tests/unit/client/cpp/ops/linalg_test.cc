@@ -197,7 +197,7 @@ TEST_F(LinalgTest, GradientsOfSingularValuesAndVectors) {
       });
     }
   }
-  // What is not known is said.
+  // The gradient of a gradient of Svd is not known: Gradient refuses it.
   const Tensor x = Some({3, 2}, 5);
   const auto first = Gradient(std::get<1>(fn::Svd(x)).Square().Sum(), std::span(&x, 1));
   ASSERT_TRUE(first.ok());
