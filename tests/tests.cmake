@@ -157,12 +157,10 @@ if(NOT UOPD_CORE_ONLY)
   uopd_register_tests(client_net_test unit GRPC)
   uopd_unit_tests(client/data)
   uopd_unit_tests(client/s3 uopd_test_redis)
-  add_executable(client_cli_test ${CMAKE_SOURCE_DIR}/tests/unit/client/cli/rewrite_log_test.cc
-      ${CMAKE_SOURCE_DIR}/tests/unit/client/cli/tune/tune_view_test.cc
-      ${CMAKE_SOURCE_DIR}/client/cli/rewrite_log.cc ${CMAKE_SOURCE_DIR}/client/cli/tune/tune_view.cc
-      ${CMAKE_SOURCE_DIR}/client/cli/tune/tune_svg.cc ${CMAKE_SOURCE_DIR}/client/cpp/net/tune_points.cc)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/client/cli/*_test.cc)
+  add_executable(client_cli_test ${sources})
   uopd_test_program(client_cli_test)
-  target_link_libraries(client_cli_test PRIVATE uopd_core_rules uopd_proto nlohmann_json::nlohmann_json GTest::gmock GTest::gtest GTest::gtest_main)
+  target_link_libraries(client_cli_test PRIVATE uopd_client_cli GTest::gmock GTest::gtest GTest::gtest_main)
   uopd_register_tests(client_cli_test unit)
 endif()
 
@@ -181,7 +179,7 @@ elseif(UOPD_SANITIZE_WHOLE)
   uopd_spec2_test(client_cpp_test unit -KernelCountTest.*:ConvolutionTilesTest.*:TableKey.*)
 endif()
 
-foreach(part golden conformance e2e fuzz chaos cluster simulation plants perf layering install dashboards)
+foreach(part golden conformance e2e fuzz chaos cluster simulation plants perf digests layering install dashboards)
   include(tests/${part}/${part}.cmake OPTIONAL)
 endforeach()
 

@@ -6,27 +6,10 @@
 
 #include "core/base/status.h"
 #include "core/base/text.h"
-#include "core/codegen/opt/apply.h"
-#include "core/codegen/opt/heuristic/heuristic.h"
-#include "core/codegen/opt/order_loops.h"
-#include "core/codegen/opt/parse_opts.h"
-#include "core/codegen/opt/prepare_stages.h"
-#include "core/codegen/opt/sum_blocks.h"
-#include "core/codegen/passes/blocks/barriers.h"
-#include "core/codegen/passes/blocks/map_threads.h"
-#include "core/codegen/passes/decompose.h"
-#include "core/codegen/passes/linearise/linearise.h"
-#include "core/codegen/passes/polls.h"
-#include "core/codegen/passes/stages.h"
-#include "core/codegen/passes/transpose_loads.h"
-#include "core/codegen/passes/unroll.h"
-#include "core/codegen/passes/vectorise.h"
-#include "core/codegen/passes/wmma_blocks.h"
 #include "core/ir/graph.h"
 #include "core/ir/verify/spec.h"
 #include "core/rewrite/rewriter.h"
 #include "core/rules/rules.h"
-#include "core/rules/simplify.h"
 #include "core/schedule/kept/kept.h"
 #include "core/schedule/multi/multi_device.h"
 #include "core/schedule/prepare/round_products.h"
@@ -65,93 +48,6 @@ Result Verify(UOpContext& ctx, UOp root, std::string_view value) {
 Result Unbind(UOpContext& ctx, UOp root, std::string_view) {
   UOPD_ASSIGN(const ir::Unbound out, ir::Unbind(ctx, root));
   return out.graph;
-}
-
-Result Opts(UOpContext& ctx, UOp root, std::string_view value) {
-  UOPD_TRY(ir::Verify(ctx, root, ir::Level::kKernel));
-  UOPD_ASSIGN(const std::vector<codegen::Opt> opts, codegen::ParseOpts(value));
-  return codegen::ApplyOpts(ctx, root, DefaultTarget(), opts);
-}
-
-Result Heuristic(UOpContext& ctx, UOp root, std::string_view) {
-  UOPD_TRY(ir::Verify(ctx, root, ir::Level::kKernel));
-  return codegen::ApplyOpts(ctx, root, DefaultTarget(),
-                            codegen::HeuristicOpts(ctx, root, DefaultTarget()));
-}
-
-Result BlockOpts(UOpContext& ctx, UOp root, std::string_view value) {
-  UOPD_TRY(ir::Verify(ctx, root, ir::Level::kKernel));
-  UOPD_ASSIGN(const std::vector<codegen::Opt> opts, codegen::ParseOpts(value));
-  return codegen::ApplyOpts(ctx, root, BlocksTarget(), opts);
-}
-
-Result MapThreads(UOpContext& ctx, UOp root, std::string_view) {
-  UOPD_ASSIGN(const codegen::ThreadMap map, codegen::MapThreads(ctx, root, BlocksTarget()));
-  return map.sink;
-}
-
-Result AddBarriers(UOpContext& ctx, UOp root, std::string_view value) {
-  if (!root.Is(ir::Op::LINEAR)) return Invalid("barriers takes a LINEAR");
-  int64_t threads = 2;
-  std::from_chars(value.data(), value.data() + value.size(), threads);
-  return codegen::AddBarriers(ctx, root, threads);
-}
-
-Result PrepareStages(UOpContext& ctx, UOp root, std::string_view) {
-  return codegen::PrepareStages(ctx, root);
-}
-Result OrderLoops(UOpContext& ctx, UOp root, std::string_view) {
-  return codegen::OrderLoops(ctx, root, 1 << 20);
-}
-Result Simplify(UOpContext& ctx, UOp root, std::string_view) { return rules::Simplify(ctx, root); }
-Result WidenSmallFloats(UOpContext& ctx, UOp root, std::string_view) {
-  return codegen::WidenSmallFloats(ctx, root, {});
-}
-Result DecomposeTranscendentals(UOpContext& ctx, UOp root, std::string_view) {
-  return codegen::DecomposeTranscendentals(ctx, root, DefaultTarget());
-}
-Result BlockSums(UOpContext& ctx, UOp root, std::string_view) {
-  return codegen::BlockLongSums(ctx, root, DefaultTarget());
-}
-Result LowerStages(UOpContext& ctx, UOp root, std::string_view) {
-  return codegen::LowerStages(ctx, root);
-}
-Result Unroll(UOpContext& ctx, UOp root, std::string_view) {
-  return codegen::Unroll(ctx, root, DefaultTarget());
-}
-Result Vectorise(UOpContext& ctx, UOp root, std::string_view) {
-  return codegen::Vectorise(ctx, root);
-}
-Result TransposeLoads(UOpContext& ctx, UOp root, std::string_view) {
-  return codegen::TransposeLoads(ctx, root);
-}
-Result DecomposeAlu(UOpContext& ctx, UOp root, std::string_view value) {
-  return codegen::DecomposeAlu(ctx, root, DefaultTarget(), value == "fast_math");
-}
-Result MakeWmmaBlocks(UOpContext& ctx, UOp root, std::string_view) {
-  using enum DtypeNumber;
-  Target target = DefaultTarget();
-  target.matrix_instructions.push_back({"amx_bf16", 16, 16, 32, BF16, BF16, F32});
-  target.matrix_instructions.push_back({"amx_f16", 16, 16, 32, F16, F16, F32});
-  target.matrix_instructions.push_back({"amx_int8", 16, 16, 64, U8, I8, I32});
-  return codegen::MakeWmmaBlocks(ctx, root, target);
-}
-Result Linearise(UOpContext& ctx, UOp root, std::string_view) {
-  std::vector<std::string> variables;
-  for (const UOp v : ir::Variables(ctx, root)) variables.emplace_back(v.text());
-  codegen::LaunchSize grid_x;
-  return codegen::Linearise(ctx, root, DefaultTarget(), variables, grid_x);
-}
-Result LowerIndex(UOpContext& ctx, UOp root, std::string_view) {
-  if (!root.Is(ir::Op::LINEAR)) return Invalid("lower_index takes a LINEAR");
-  return codegen::LowerIndex(ctx, root, Target());
-}
-
-Result AddPolls(UOpContext& ctx, UOp root, std::string_view) {
-  if (!root.Is(ir::Op::LINEAR)) return Invalid("polls takes a LINEAR");
-  const Target target = DefaultTarget();
-  if (codegen::ProgramNs(ctx, root, target) <= codegen::kLongNs) return root;
-  return codegen::AddPolls(ctx, root, target);
 }
 
 Result ResolveMulti(UOpContext& ctx, UOp root, std::string_view value) {
@@ -218,29 +114,6 @@ constexpr Pass kPasses[] = {
     {"softmax_exp", "", "EXP in softmaxes as EXP2", LowerSoftmaxExponentials},
     {"split_softmax", "[bytes]", "divide attention over more keys than can be staged into blocks",
      SplitSoftmaxes},
-    {"simplify", "", "the symbolic rules", Simplify},
-    {"prepare_stages", "", "rewrite the loops of a kernel with STAGEs, before opts", PrepareStages},
-    {"opts", "OPT+OPT", "apply opts to a kernel", Opts},
-    {"heuristic", "", "apply the opts that the heuristic chooses", Heuristic},
-    {"block_opts", "OPT+OPT", "apply opts to a kernel for a target with blocks", BlockOpts},
-    {"map_threads", "", "GLOBAL and LOCAL ranges become the numbers of blocks and threads",
-     MapThreads},
-    {"order_loops", "", "order output loops so that they move the fewest bytes", OrderLoops},
-    {"widen_small_floats", "", "compute floats below 32 bits in f32", WidenSmallFloats},
-    {"decompose_transcendentals", "", "EXP2, EXP, LOG2, LOG, SIN, COS, POW as polynomials",
-     DecomposeTranscendentals},
-    {"block_sums", "", "long sums of floats become sums of the sums of blocks", BlockSums},
-    {"lower_stages", "", "STAGE becomes an array and the loop that fills it", LowerStages},
-    {"unroll", "", "UPCAST and UNROLL ranges become copies", Unroll},
-    {"vectorise", "", "VECTOR ranges become values of shape (n,)", Vectorise},
-    {"transpose_loads", "", "load squares of gathered vectors as vectors", TransposeLoads},
-    {"decompose_alu", "[fast_math]", "integer division, shifts, MAX, THREEFRY", DecomposeAlu},
-    {"wmma_blocks", "", "grids of 16 rows and columns become products of whole tiles",
-     MakeWmmaBlocks},
-    {"linearise", "", "a kernel becomes lines in order", Linearise},
-    {"lower_index", "", "index dtype becomes i64 or i32", LowerIndex},
-    {"barriers", "[threads]", "threads of a block wait for each other", AddBarriers},
-    {"polls", "", "a long program checks its stop word", AddPolls},
 };
 
 }  // namespace
@@ -254,9 +127,19 @@ Target DefaultTarget() {
   return out;
 }
 
-Target BlocksTarget() {
+Target AmxTarget() {
+  using enum DtypeNumber;
+  Target out = DefaultTarget();
+  out.vector_bytes = 64, out.vector_registers = 32;
+  out.matrix_instructions.push_back({"amx_bf16", 16, 16, 32, BF16, BF16, F32});
+  out.matrix_instructions.push_back({"amx_f16", 16, 16, 32, F16, F16, F32});
+  out.matrix_instructions.push_back({"amx_int8", 16, 16, 64, U8, I8, I32});
+  return out;
+}
+
+Target PlainGpuTarget() {
   Target out;
-  out.kind = "blocks";
+  out.kind = "gpu";
   out.blocks = out.shuffles = out.narrow_index = true;
   out.warp_lanes = 32;
   out.vector_bytes = 16;

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The table of IR-to-IR passes by name, which uopd-opt and the golden tests run one at a time.
-//
-// Each pass of core/schedule or core/codegen is one row in passes.cc. A pass of codegen expects the
-// result of the passes that precede it in `lower`.
+// The table of IR-to-IR steps outside of codegen by name, which uopd-opt and the golden tests run one at a time. The passes of codegen
+// have a table of their own (core/codegen/pass_table.h).
 #pragma once
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "core/base/status.h"
-#include "core/codegen/codegen.h"
+#include "core/base/target/target.h"
 #include "core/ir/context.h"
 #include "core/schedule/schedule.h"
 
@@ -26,8 +24,10 @@ std::span<const Pass> Passes();
 
 // The target for passes and for `lower`: the defaults, and products of bf16 pairs and of four bytes.
 Target DefaultTarget();
-// One with blocks, for the passes that need them.
-Target BlocksTarget();
+// One with blocks of threads and no further instructions.
+Target PlainGpuTarget();
+// The defaults, and products of whole tiles.
+Target AmxTarget();
 // Scheduling options that allow products of this dtype ("bf16" or "f16"), for a device that has an
 // instruction for them.
 absl::StatusOr<schedule::Options> RoundingOptions(std::string_view dtype);

@@ -4,11 +4,13 @@
 #include <optional>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "core/base/status.h"
 #include "core/base/target/gpu_targets.h"
 #include "core/base/text.h"
 #include "core/codegen/codegen.h"
 #include "core/codegen/opt/parse_opts.h"
+#include "core/codegen/pass_table.h"
 #include "core/ir/graph.h"
 #include "core/ir/io/print.h"
 #include "core/ir/io/render_expr.h"
@@ -28,6 +30,7 @@ class Runner {
     UOPD_ASSIGN(const ir::UOp parsed, ir::Parse(ctx_, text, lines_));
     root_ = parsed;
     for (std::string_view step : Split(steps, ',')) {
+      if (step.empty()) continue;
       if (output_) return Invalid(Cat("step ", step, " comes after one that gives no IR"));
       const size_t equals = std::min(step.find('='), step.size());
       const std::string_view name = step.substr(0, equals);
@@ -56,7 +59,60 @@ class Runner {
       UOPD_ASSIGN(root_, pass.run(ctx_, root_, value));
       return absl::OkStatus();
     }
+    if (name == "opts") {
+      UOPD_ASSIGN(opts_, codegen::ParseOpts(value));
+      options_.opts = &opts_;
+      return absl::OkStatus();
+    }
+    if (name == "until") return RunUntil(value);
+    for (const codegen::Pass& pass : codegen::Passes()) {
+      if (pass.name == name) return RunAlone(pass, value);
+    }
     return Invalid(Cat("step (", name, ") is unknown"));
+  }
+
+  // What earlier passes found out is kept for later ones. `value`: fast_math, noopt, the number of threads of a block, or opts.
+  absl::Status RunAlone(const codegen::Pass& pass, std::string_view value) {
+    if (!work_) {
+      work_.emplace(ctx_, target_, options_);
+      for (const ir::UOp v : ir::Variables(ctx_, root_)) {
+        work_->kernel.variables.emplace_back(v.text());
+        work_->largest.push_back(static_cast<int64_t>(ctx_.BoundsOf(v).max));
+      }
+      work_->kernel.launch.block[0] = int64_t{1};
+    }
+    int64_t threads = 0;
+    if (value == "fast_math") {
+      options_.fast_math = true;
+    } else if (value == "noopt") {
+      options_.noopt = true;
+    } else if (absl::SimpleAtoi(absl::string_view(value.data(), value.size()), &threads)) {
+      work_->kernel.launch.block[0] = threads;
+    } else if (!value.empty()) {
+      UOPD_ASSIGN(work_->kernel.applied, codegen::ParseOpts(value));
+    }
+    if (!pass.IsFor(target_)) return Invalid(Cat("pass ", pass.name, " is not for this target"));
+    // These two build a new kernel and take nothing but one. Others pass over what they do not know.
+    if (pass.name == "apply_opts" || pass.name == "linearise")
+      UOPD_TRY(ir::Verify(ctx_, root_, ir::Level::kKernel));
+    return Run(std::span(&pass, 1));
+  }
+
+  // All passes that come after the last one that was run, up to this one.
+  absl::Status RunUntil(std::string_view name) {
+    UOPD_ASSIGN(const std::span<const codegen::Pass> passes, codegen::PassesUpTo(name));
+    if (passes_ == 0) UOPD_TRY(ir::Verify(ctx_, root_, ir::Level::kKernel));
+    if (!work_) work_.emplace(ctx_, target_, options_);
+    return Run(passes.subspan(std::min(passes_, passes.size())));
+  }
+
+  absl::Status Run(std::span<const codegen::Pass> passes) {
+    work_->root = root_;
+    UOPD_TRY(codegen::RunPasses(*work_, passes));
+    root_ = work_->root;
+    if (!passes.empty())
+      passes_ = static_cast<size_t>(&passes.back() - codegen::Passes().data()) + 1;
+    return absl::OkStatus();
   }
 
   absl::Status Schedule(std::string_view products) {
@@ -93,7 +149,7 @@ class Runner {
 
   absl::Status Lower(std::string_view opts_text) {
     UOPD_TRY(ir::Verify(ctx_, root_, ir::Level::kKernel));
-    codegen::Options options;
+    codegen::Options options = options_;
     std::vector<codegen::Opt> opts;
     options.noopt = opts_text == "noopt";
     if (!options.noopt && !opts_text.empty()) {
@@ -128,11 +184,14 @@ class Runner {
   }
 
   absl::Status SetTarget(std::string_view arch) {
+    if (arch == "gpu" || arch == "amx") {
+      target_ = arch == "gpu" ? PlainGpuTarget() : AmxTarget();
+      return absl::OkStatus();
+    }
     const auto target = GpuTarget(arch);
     if (!target) {
-      std::string known;
-      for (const std::string_view name : GpuArchitectures())
-        Append(known, known.empty() ? "" : ", ", name);
+      std::string known = "gpu, amx";
+      for (const std::string_view name : GpuArchitectures()) Append(known, ", ", name);
       return Invalid(Cat("architecture (", arch, ") is none of ", known));
     }
     target_ = *target;
@@ -141,6 +200,10 @@ class Runner {
 
   ir::UOpContext ctx_;
   Target target_ = DefaultTarget();
+  codegen::Options options_;
+  std::vector<codegen::Opt> opts_;
+  std::optional<codegen::KernelWork> work_;  // of the passes that were run alone
+  size_t passes_ = 0;                        // the number of the pass after the last one of them
   ir::UOp root_;
   std::vector<ir::UOp> lines_;  // by id in the text
   std::optional<codegen::LoweredKernel> lowered_;

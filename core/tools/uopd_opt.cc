@@ -10,6 +10,7 @@
 
 #include "core/base/config/debug_flags.h"
 #include "core/base/text.h"
+#include "core/codegen/pass_table.h"
 #include "core/rewrite/match_stats.h"
 #include "core/rewrite/rewrite_trace.h"
 #include "core/rewrite/rewriter.h"
@@ -20,11 +21,12 @@
 namespace {
 
 constexpr char kUsage[] =
-    "usage: uopd-opt [--run=STEP,STEP...] [--trace[=FILE]] [--stats] [FILE]\n"
+    "usage: uopd-opt [--run=STEP,STEP...] [--stop-after=PASS] [--trace[=FILE]] [--stats] [FILE]\n"
     "       uopd-opt --list\n"
     "Runs steps of the compiler on textual IR and prints the result; --list names them. Without "
     "FILE\n"
     "reads standard input.\n"
+    "  --stop-after  after the steps, the passes of codegen up to this one\n"
     "  --trace       print every rewrite to standard error; with a FILE record them for uopctl "
     "viz\n"
     "  --stats       print what every rule did to standard error\n"
@@ -44,11 +46,16 @@ int List() {
   ListStep("schedule", "[bf16|f16]",
            "the kernels of a tensor graph, with their buffers; may round products to the dtype");
   ListStep("lower", "[OPT+OPT|noopt]", "all of codegen: a kernel becomes a linear kernel");
-  ListStep("target", "ARCH", "from here on for another chip: sm_90, gfx942, opencl, ...");
+  ListStep("target", "ARCH", "from here on for another chip: sm_90, gfx942, opencl, gpu, amx, ...");
   ListStep("render", "[c|llvm]",
            "a linear kernel as text, by default in the target's language; another one is lowered "
            "first");
   ListStep("expr", "", "the root as one expression");
+  ListStep("until", "PASS",
+           "the passes of codegen up to this one, from the one after the last that was run");
+  ListStep("opts", "OPT+OPT", "what choose_opts takes, instead of the heuristic's");
+  std::printf("passes of codegen, in the order of lower\n");
+  for (const uopd::codegen::Pass& pass : uopd::codegen::Passes()) ListStep(pass.name, "", pass.doc);
   std::printf("rule sets\n");
   for (const uopd::rewrite::RuleSet* set : uopd::rules::AllRuleSets()) {
     std::printf("  %s\n", std::string(set->name()).c_str());
@@ -75,6 +82,8 @@ int main(int argc, char** argv) {
     }
     if (arg.starts_with("--run=")) {
       steps = arg.substr(6);
+    } else if (arg.starts_with("--stop-after=")) {
+      steps += uopd::Cat(steps.empty() ? "" : ",", "until=", arg.substr(13));
     } else if (arg == "--trace") {
       uopd::rewrite::PrintEveryRewrite(true);
     } else if (arg == "--stats") {

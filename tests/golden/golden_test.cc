@@ -8,6 +8,8 @@
 //   ... output, or `error: message` ...
 //   ====                     (between cases)
 //
+// With `# unchanged` below `# run:`, and without an output, the last step must change nothing.
+//
 // UOPD_ACCEPT=1 rewrites the outputs; the diff is what to review.
 #include <gtest/gtest.h>
 
@@ -16,8 +18,10 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <sstream>
 
+#include "core/codegen/pass_table.h"
 #include "core/tools/run_text.h"
 
 namespace uopd {
@@ -25,6 +29,12 @@ namespace {
 
 struct Case {
   std::string name, steps, header, input, want;
+  bool unchanged = false;
+
+  std::string Run(const std::string& these) const {
+    const auto out = tools::RunText(these, input);
+    return out.ok() ? *out : "error: " + StatusText(out.status()) + "\n";
+  }
 };
 
 std::vector<Case> ReadCases(const std::filesystem::path& path) {
@@ -43,6 +53,7 @@ std::vector<Case> ReadCases(const std::filesystem::path& path) {
       c.header += line + "\n";
       if (line.starts_with("# name: ")) c.name = line.substr(8);
       if (line.starts_with("# run: ")) c.steps = line.substr(7);
+      c.unchanged |= line == "# unchanged";
     } else {
       c.input += line + "\n";
     }
@@ -58,10 +69,16 @@ TEST_P(GoldenTest, OutputIsAsRecorded) {
   for (Case& c : cases) {
     ASSERT_FALSE(c.name.empty() || c.steps.empty())
         << GetParam() << ": a case lacks `# name:` or `# run:`";
-    const auto out = tools::RunText(c.steps, c.input);
-    const std::string got = out.ok() ? *out : "error: " + StatusText(out.status()) + "\n";
-    if (accept) c.want = got;
-    EXPECT_EQ(got, c.want) << GetParam().filename() << ": " << c.name;
+    const std::string got = c.Run(c.steps);
+    std::string want = c.want;
+    if (c.unchanged) {
+      const size_t comma = c.steps.rfind(',');
+      want = c.Run(comma == std::string::npos ? "" : c.steps.substr(0, comma));
+      EXPECT_FALSE(got.starts_with("error")) << c.name << ": " << got;
+    } else if (accept) {
+      want = c.want = got;
+    }
+    EXPECT_EQ(got, want) << GetParam().filename() << ": " << c.name;
   }
   if (!accept) return;
   std::ofstream file(GetParam());
@@ -86,6 +103,22 @@ std::string TestName(const ::testing::TestParamInfo<std::filesystem::path>& info
       name.begin(), name.end(),
       [](char ch) { return !std::isalnum(static_cast<unsigned char>(ch)); }, '_');
   return name;
+}
+
+// What a pass must leave alone is as much a part of it as what it changes.
+TEST(GoldenFiles, EveryPassOfCodegenHasACaseThatItMustNotChange) {
+  std::set<std::string> passes;
+  for (const auto& path : Files()) {
+    for (const Case& c : ReadCases(path)) {
+      const size_t comma = c.steps.rfind(',');
+      const std::string last = c.steps.substr(comma == std::string::npos ? 0 : comma + 1);
+      if (c.unchanged) passes.insert(last.substr(0, last.find('=')));
+    }
+  }
+  for (const codegen::Pass& pass : codegen::Passes()) {
+    const bool another_form = pass.before != pass.after;
+    EXPECT_TRUE(another_form || passes.contains(std::string(pass.name))) << pass.name;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, GoldenTest, ::testing::ValuesIn(Files()), TestName);

@@ -44,6 +44,8 @@ absl::Status Lineariser::Analyse(UOp sink) {
     LoopSet loops = u.Is(Op::RANGE) ? bit_[u.id()] : 0;
     int level = 0;
     for (UOp s : u.body()) loops |= loops_[s.id()];
+    // The size of a loop may depend on loops around it where what is computed in it does not.
+    for (UOp r : u.closed()) loops |= loops_[r.id()];
     for (UOp s : u.srcs()) level = std::max(level, level_[s.id()]);
     loops &= ~Closed(u);
     loops_[u.id()] = loops;

@@ -168,5 +168,30 @@ TEST(SumBlocksTest, TheLastBlockOfASymbolicSizeIsShorter) {
   }
 }
 
+// Some terms of an unrolled sum depend on no loop, but the size of the last block depends on the loop of blocks.
+TEST(SumBlocksTest, BlocksOfASymbolicSizeHaveTermsWithoutLoops) {
+  for (const char* opts : {"", "UNROLL(2, 3)", "UPCAST(0, 2) UNROLL(2, 3)"}) {
+    UOpContext ctx;
+    tests::KernelBuilder b(ctx);
+    const UOp n = ir::Variable(ctx, "n", 1, 3000);
+    const UOp i = b.Loop(2), r = b.Reduced(n), s = b.Reduced(3);
+    const UOp x = b.Load(b.Buffer(1, ir::Dtype::F32, 2), i);
+    const UOp term = ctx.Make(ir::Op::WHERE, ir::Dtype::F32,
+                              {ir::Lt(ctx, r, s), x, ctx.Float(ir::Dtype::F32, 1)});
+    const UOp sink =
+        b.Kernel({b.StoreLoops(b.Buffer(0, ir::Dtype::F32, 2), i,
+                               ir::ReduceRanges(ctx, ir::Op::ADD, term, std::vector{r, s}), {i})});
+    const std::vector<codegen::Opt> list = *codegen::ParseOpts(opts);
+    for (const int64_t size : {1, 2, 513, 3000}) {
+      tests::CheckOptions check{.target = tests::WideTarget()};
+      check.variables = {{"n", size}};
+      check.options.opts = &list;
+      check.tolerance = 2e-6;
+      EXPECT_EQ(tests::CheckKernel(ctx, sink, {std::vector<uint8_t>(8), Positive(2, 5)}, check), "")
+          << opts << " " << size;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace uopd

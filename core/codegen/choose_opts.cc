@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+#include "core/codegen/choose_opts.h"
+
+#include <algorithm>
+
+#include "core/base/digest.h"
+#include "core/base/text.h"
+#include "core/codegen/estimate.h"
+#include "core/codegen/opt/heuristic/choose_online.h"
+#include "core/codegen/opt/heuristic/draft_opts.h"
+#include "core/codegen/opt/heuristic/heuristic.h"
+#include "core/codegen/opt/opt_plan.h"
+#include "core/codegen/pass_table.h"
+#include "core/ir/graph.h"
+#include "core/ir/shape.h"
+
+namespace uopd::codegen {
+namespace {
+
+using ir::Op;
+using ir::UOp;
+using ir::UOpContext;
+
+constexpr int64_t kPlainThreads = 256;  // of a block of a kernel without opts, at most
+
+// The buffers of the kernel, by slot. A slot without a PARAM keeps dtype void.
+absl::StatusOr<std::vector<BufferUse>> Buffers(UOpContext& ctx, UOp sink) {
+  std::vector<BufferUse> out;
+  for (UOp u : ir::Toposort(ctx, sink)) {
+    if (u.Is(Op::PARAM)) {
+      const auto slot = static_cast<size_t>(u.slot());
+      if (slot >= out.size()) out.resize(slot + 1);
+      if (out[slot].dtype != ir::Dtype::Void)
+        return absl::InvalidArgumentError(Cat("kernel declares slot ", slot, " twice"));
+      out[slot].dtype = u.dtype();
+      out[slot].elements = ir::Product(ir::MaxDims(ctx, *ctx.ShapeOf(u)));
+    } else if (u.Is({Op::LOAD, Op::STORE})) {
+      const UOp base = u.src(0).src(0);
+      if (!base.Is(Op::PARAM)) continue;
+      BufferUse& use = out[static_cast<size_t>(base.slot())];
+      (u.Is(Op::LOAD) ? use.read : use.written) = true;
+    }
+  }
+  return out;
+}
+
+// "e" (elementwise) or "r" (has a reduction), the sizes of the axes and a hash of the kernel and
+// its opts: r_512_512_512_1a2b3c4d. A C identifier.
+std::string KernelName(const UOpContext& ctx, UOp sink, std::span<const Opt> opts) {
+  bool reduces = false;
+  std::string sizes;
+  for (UOp r : Axes(ctx, sink)) {
+    reduces |= r.axis_type() == ir::AxisType::REDUCE;
+    Append(sizes, "_", r.src(0).Is(Op::CONST) ? Cat(r.src(0).const_int()) : std::string("n"));
+  }
+  // Sources are hashed as positions in this walk, not as node ids: ids depend on the other nodes of
+  // the context.
+  absl::flat_hash_map<uint32_t, uint64_t> position;
+  uint64_t h = 0;
+  for (UOp u : ir::Toposort(ctx, sink)) {
+    h = Mix(h, uint64_t(ir::Info(u.op()).wire) << 8 | uint64_t(u.dtype()));
+    const ir::ArgSchema schema = Info(u.op()).arg;
+    const bool data = schema != ir::ArgSchema::None && schema != ir::ArgSchema::Const &&
+                      schema != ir::ArgSchema::Int;
+    if (!data) {
+      h = Mix(h, u.arg().bits);
+    } else if (u.arg().bits != 0) {
+      for (int64_t v : u.ints()) h = Mix(h, static_cast<uint64_t>(v));
+      for (char c : u.text()) h = Mix(h, static_cast<uint8_t>(c));
+    }
+    for (UOp s : u.srcs()) h = Mix(h, position.at(s.id()));
+    const uint64_t at = position.size();
+    position[u.id()] = at;
+  }
+  for (const Opt& o : opts)
+    h = Mix(Mix(h, uint64_t(o.kind) << 32 | uint64_t(uint32_t(o.axis))),
+            static_cast<uint64_t>(o.amount));
+  std::string digits;
+  for (int i = 0; i < 8; ++i) digits += "0123456789abcdef"[h >> (4 * i) & 15];
+  if (sizes.size() > 60) sizes = Cat("_", Axes(ctx, sink).size(), "d");
+  return Cat(reduces ? "r" : "e", sizes, "_", digits);
+}
+
+// Without opts a thread is still not alone in its block: the last output axis that can has up to 256.
+void AddThreads(UOpContext& ctx, UOp sink, const Target& target, std::vector<Opt>& applied) {
+  OptPlan plan(ctx, sink, target);
+  for (const Opt& opt : applied) {
+    if (!plan.Add(opt).ok()) return;
+  }
+  for (size_t axis = plan.axes(); axis-- > 0;) {
+    for (int64_t n = std::min<int64_t>(kPlainThreads, target.max_block_threads); n > 1; n /= 2) {
+      if (!plan.Add({OptKind::kLocal, static_cast<int>(axis), n}).ok()) continue;
+      applied = plan.opts();
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+absl::Status ChooseOpts(KernelWork& work) {
+  const Options& options = work.options;
+  LoweredKernel& out = work.kernel;
+  UOPD_ASSIGN(out.buffers, Buffers(work.ctx, work.root));
+  out.variables.clear();
+  work.largest.clear();
+  for (const UOp v : ir::Variables(work.ctx, work.root)) {
+    out.variables.emplace_back(v.text());
+    work.largest.push_back(static_cast<int64_t>(work.ctx.BoundsOf(v).max));
+  }
+  const Estimate estimate = EstimateKernel(work.ctx, work.root);
+  out.flops = estimate.flops;
+  out.bytes = estimate.bytes;
+  out.dtype = estimate.dtype;
+  if (options.opts != nullptr) {
+    out.applied = *options.opts;
+  } else if (!options.noopt) {
+    out.applied = HeuristicOpts(work.ctx, work.root, work.target);
+    if (options.draft) out.applied = DraftOpts(work.ctx, work.root, work.target, out.applied);
+  } else if (work.target.blocks) {
+    // The scheduler makes rows of any length where ONLINE needs no array for them.
+    if (const auto online = ChooseOnline(work.ctx, work.root, work.target))
+      out.applied = {online->opt};
+    AddThreads(work.ctx, work.root, work.target, out.applied);
+  }
+  UOPD_TRY(work.ctx.CheckInterrupt());
+  out.name = KernelName(work.ctx, work.root, out.applied);
+  return absl::OkStatus();
+}
+
+}  // namespace uopd::codegen

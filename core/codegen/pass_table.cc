@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: MIT
+#include "core/codegen/pass_table.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "core/base/config/debug_flags.h"
+#include "core/base/text.h"
+#include "core/codegen/choose_opts.h"
+#include "core/codegen/launch_facts.h"
+#include "core/codegen/opt/apply.h"
+#include "core/codegen/opt/online/skipped_blocks.h"
+#include "core/codegen/opt/order_loops.h"
+#include "core/codegen/opt/pipeline_form.h"
+#include "core/codegen/opt/prepare_stages.h"
+#include "core/codegen/opt/sum_blocks.h"
+#include "core/codegen/passes/blocks/barriers.h"
+#include "core/codegen/passes/blocks/group_mma.h"
+#include "core/codegen/passes/blocks/hoist_shared.h"
+#include "core/codegen/passes/blocks/join_accesses.h"
+#include "core/codegen/passes/blocks/map_threads.h"
+#include "core/codegen/passes/blocks/split_registers.h"
+#include "core/codegen/passes/decompose.h"
+#include "core/codegen/passes/join_maxima.h"
+#include "core/codegen/passes/linearise/linearise.h"
+#include "core/codegen/passes/polls.h"
+#include "core/codegen/passes/stages.h"
+#include "core/codegen/passes/transpose_loads.h"
+#include "core/codegen/passes/unroll.h"
+#include "core/codegen/passes/vectorise.h"
+#include "core/codegen/passes/wmma_blocks.h"
+#include "core/ir/graph.h"
+#include "core/ir/verify/spec.h"
+#include "core/rewrite/rewrite_trace.h"
+#include "core/rules/simplify.h"
+
+namespace uopd::codegen {
+namespace {
+
+using ir::UOp;
+using Work = KernelWork;
+using enum Pass::Machines;
+using enum Pass::Form;
+
+// Takes what a pass made as the new form of the kernel.
+absl::Status Made(Work& work, UOp root) {
+  work.root = root;
+  return absl::OkStatus();
+}
+absl::Status Made(Work& work, const absl::StatusOr<UOp>& root) {
+  UOPD_ASSIGN(work.root, root);
+  return absl::OkStatus();
+}
+
+absl::Status RunMapThreads(Work& w) {
+  int64_t persistent = 0;
+  for (const Opt& opt : w.kernel.applied)
+    persistent = opt.kind == OptKind::kPersist ? opt.amount : persistent;
+  UOPD_ASSIGN(const ThreadMap map, MapThreads(w.ctx, w.root, w.target, persistent));
+  w.root = map.sink;
+  w.kernel.launch.block[0] = map.threads;
+  UOPD_ASSIGN(w.kernel.launch.grid[0], LaunchSize::Of(map.blocks, w.kernel.variables));
+  return absl::OkStatus();
+}
+
+absl::Status RunOrderLoops(Work& w) {
+  // PACK and BLOCK have an order in mind.
+  if (w.options.noopt || w.Has(OptKind::kPack) || w.Has(OptKind::kBlock)) return absl::OkStatus();
+  return Made(w, OrderLoops(w.ctx, w.root, static_cast<double>(w.target.OwnCacheBytes())));
+}
+
+absl::Status RunSimplify(Work& w) {
+  return Made(w, rules::Simplify(w.ctx, w.root, w.options.fast_math));
+}
+
+absl::Status RunDecomposeTranscendentals(Work& w) {
+  // The weights of attention by matrix instructions are rounded to small floats, beside sums of at least 1.
+  const bool flushes = w.Has(OptKind::kOnline) && w.Has(OptKind::kTensorCore);
+  return Made(w, DecomposeTranscendentals(w.ctx, w.root, w.target, flushes));
+}
+
+absl::Status RunBlockSums(Work& w) {
+  // Rows in blocks (ONLINE) have short sums.
+  if (w.Has(OptKind::kTensorCore) || w.Has(OptKind::kOnline)) return absl::OkStatus();
+  return Made(w, BlockLongSums(w.ctx, w.root, w.target));
+}
+
+absl::Status RunJoinAccesses(Work& w) {
+  // Rows in blocks fill all registers with their states. Stores of more than a register need neighbouring ones, so
+  // some values would be kept in memory.
+  const int64_t most = w.Has(OptKind::kOnline) ? kRegisterBytes : kWidestAccessBytes;
+  return Made(w, JoinAccesses(w.ctx, w.root, most));
+}
+
+absl::Status RunLinearise(Work& w) {
+  return Made(w, Linearise(w.ctx, w.root, w.target, w.kernel.variables, w.kernel.launch.grid[0]));
+}
+
+absl::Status RunJoinMaxima(Work& w) {
+  return w.target.has_max ? Made(w, JoinMaxima(w.ctx, w.root)) : absl::OkStatus();
+}
+
+absl::Status RunPipeline(Work& w) {
+  for (const Opt& opt : w.kernel.applied) {
+    if (opt.kind != OptKind::kPipeline) continue;
+    w.way.parts = PipelineForm::Of(opt.amount).parts;
+    w.root = Pipeline(w.ctx, w.root, w.way);
+  }
+  return absl::OkStatus();
+}
+
+// UNIMPLEMENTED if some line has a dtype that the target does not support.
+absl::Status CheckDtypes(Work& w) {
+  for (UOp u : w.root.srcs()) {
+    if (u.dtype() == ir::Dtype::Void || u.dtype() == ir::Dtype::Index) continue;
+    if (w.target.dtypes.Has(ir::NumberOf(u.dtype()))) continue;
+    return absl::UnimplementedError(Cat("devices of kind ", w.target.kind, " have no ",
+                                        ir::Name(u.dtype()), ", which ", ir::Name(u.op()),
+                                        " needs"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunPolls(Work& w) {
+  w.kernel.polls = w.thread_ns > kLongNs || (w.long_launch && w.Has(OptKind::kPersist));
+  if (w.kernel.polls) w.root = AddPolls(w.ctx, w.root, w.target);
+  UOPD_TRY(w.ctx.CheckInterrupt());
+  if (!w.long_launch) return absl::OkStatus();
+  w.kernel.polls = true;
+  return Made(w, PollAtStart(w.ctx, w.root));
+}
+
+absl::Status RunVerify(Work& w) {
+  absl::Status found = ir::Verify(w.ctx, w.root, ir::Level::kLinear);
+  if (found.ok()) return found;
+  UOPD_TRY(w.ctx.CheckInterrupt());
+  return WithFrame(absl::InternalError(StatusText(found)),
+                   Cat("verifying the lines of kernel ", w.kernel.name));
+}
+
+constexpr Pass kPasses[] = {
+    {"prepare_stages", kAll, kKernel, kKernel, "codegen/opt/prepare_stages.cc",
+     "moves sums of staged values into the loop that stages them; gives the other loops different "
+     "RANGEs",
+     [](Work& w) { return Made(w, PrepareStages(w.ctx, w.root)); }},
+    {"choose_opts", kAll, kKernel, kKernel, "codegen/choose_opts.cc",
+     "takes the opts of the caller, or those of the heuristic (`opt/heuristic/`, a file for each "
+     "step), for a draft with a small register tile (below); names the kernel",
+     ChooseOpts},
+    {"apply_opts", kAll, kKernel, kKernel, "codegen/opt/apply.cc",
+     "checks each opt, then splits the ranges, gates the padding, packs operands and keeps partial "
+     "sums, in one rebuild",
+     [](Work& w) { return Made(w, ApplyOpts(w.ctx, w.root, w.target, w.kernel.applied)); }},
+    {"trim_blocks", kAll, kKernel, kKernel, "codegen/opt/online/trim_blocks.cc",
+     "ends the loop over blocks of ONLINE where a mask hides the rest (below, Rows in blocks)",
+     [](Work& w) { return Made(w, TrimBlocks(w.ctx, w.root)); }},
+    {"map_threads", kGpus, kKernel, kKernel, "codegen/passes/blocks/map_threads.cc",
+     "gives GLOBAL and LOCAL ranges to the blocks and threads of a launch (below, Blocks)",
+     RunMapThreads},
+    {"order_loops", kCpus, kKernel, kKernel, "codegen/opt/order_loops.cc",
+     "chooses the order of output loops that moves the fewest bytes", RunOrderLoops},
+    {"simplify", kAll, kKernel, kKernel, "rules/simplify.cc",
+     "applies the [rules](rules.md); with fast math also float identities", RunSimplify},
+    {"widen_small_floats", kAll, kKernel, kKernel, "codegen/passes/small_floats.cc",
+     "turns f16, bf16, fp8 and tf32 values into f32 that is rounded after each op",
+     [](Work& w) { return Made(w, WidenSmallFloats(w.ctx, w.root, w.target.dtypes)); }},
+    {"decompose_transcendentals", kAll, kKernel, kKernel, "codegen/passes/transcendental.cc",
+     "replaces EXP2, EXP, LOG2, LOG, SIN, COS and POW by polynomials; EXP2 and EXP stay, with a "
+     "tag, if the target scales by powers of two in one instruction",
+     RunDecomposeTranscendentals},
+    {"block_sums", kAll, kKernel, kKernel, "codegen/opt/sum_blocks.cc",
+     "cuts long sums of floats into blocks that have sums of their own (below, Numbers)",
+     RunBlockSums},
+    {"lower_stages", kAll, kKernel, kKernel, "codegen/passes/stages.cc",
+     "replaces each STAGE by an array and the loop that fills it",
+     [](Work& w) { return Made(w, LowerStages(w.ctx, w.root)); }},
+    {"unroll", kAll, kKernel, kKernel, "codegen/passes/unroll.cc",
+     "replaces UPCAST and UNROLL ranges by copies",
+     [](Work& w) { return Made(w, Unroll(w.ctx, w.root, w.target)); }},
+    {"simplify_copies", kAll, kKernel, kKernel, "rules/simplify.cc",
+     "applies the rules to the copies", RunSimplify},
+    {"split_registers", kGpus, kKernel, kKernel, "codegen/passes/blocks/split_registers.cc",
+     "turns an array of a thread whose indices are constants into registers",
+     [](Work& w) { return Made(w, SplitRegisters(w.ctx, w.root)); }},
+    {"vectorise", kAll, kKernel, kKernel, "codegen/passes/vectorise.cc",
+     "replaces VECTOR ranges by values of shape (n,); chooses the accumulators of running sums "
+     "(`stride.cc`, `scans.cc`); combines the lanes of vectors of partial results, several vectors "
+     "at a time (`join_lanes.cc`)",
+     [](Work& w) { return Made(w, Vectorise(w.ctx, w.root)); }},
+    {"join_accesses", kGpus, kKernel, kKernel, "codegen/passes/blocks/join_accesses.cc",
+     "in kernels with matrix instructions of warps: stores neighbouring results of a thread "
+     "together, and loads what their values need likewise; with ONLINE, whose states fill the "
+     "registers, up to 4 bytes only",
+     RunJoinAccesses},
+    {"transpose_loads", kCpus, kKernel, kKernel, "codegen/passes/transpose_loads.cc",
+     "loads squares of gathered vectors as vectors and transposes them in registers",
+     [](Work& w) { return Made(w, TransposeLoads(w.ctx, w.root)); }},
+    {"wmma_blocks", kCpus, kKernel, kKernel, "codegen/passes/wmma_blocks.cc",
+     "turns grids of 16 rows and columns into products of whole tiles, if the target multiplies "
+     "tiles (below, TC)",
+     [](Work& w) { return Made(w, MakeWmmaBlocks(w.ctx, w.root, w.target)); }},
+    {"decompose_alu", kAll, kKernel, kKernel, "codegen/passes/decompose_alu.cc",
+     "expresses integer division, shifts, MAX, THREEFRY, bool arithmetic and WMMAs without an "
+     "instruction by simpler ops",
+     [](Work& w) { return Made(w, DecomposeAlu(w.ctx, w.root, w.target, w.options.fast_math)); }},
+    {"linearise", kAll, kKernel, kLines, "codegen/passes/linearise/linearise.cc",
+     "creates loops, accumulators and arrays, and puts the lines in order: in a reduction, each "
+     "load right before its first use; each store right after its value, unless the kernel loads "
+     "what it stores",
+     RunLinearise},
+    {"join_maxima", kAll, kLines, kLines, "codegen/passes/join_maxima.cc",
+     "takes the maxima of neighbouring pairs first, where MAX is one instruction", RunJoinMaxima},
+    {"group_mmas", kGpus, kLines, kLines, "codegen/passes/blocks/group_mma.cc",
+     "gives the matrix instructions of groups of warps their accumulators, and the lines that "
+     "begin them and wait for them",
+     [](Work& w) { return Made(w, MakeGroupMmas(w.ctx, w.root)); }},
+    {"choose_copies", kGpus, kLines, kLines, "codegen/launch_facts.cc",
+     "decides for PIPELINE whether boxes are copied at once, and whether warps copy alone",
+     ChooseCopies},
+    {"pipeline", kGpus, kLines, kLines, "codegen/passes/blocks/pipeline.cc",
+     "for PIPELINE: makes copies to shared memory run while the threads compute", RunPipeline},
+    {"lower_index", kAll, kLines, kLines, "codegen/passes/linearise/lower_index.cc",
+     "replaces the index dtype by i64, or by i32 in vectors",
+     [](Work& w) { return Made(w, LowerIndex(w.ctx, w.root, w.target)); }},
+    {"hoist_shared", kGpus, kLines, kLines, "codegen/passes/blocks/hoist_shared.cc",
+     "moves what several roles of a block need in front of the first of them",
+     [](Work& w) { return Made(w, HoistShared(w.ctx, w.root)); }},
+    {"check_dtypes", kAll, kLines, kLines, "codegen/pass_table.cc",
+     "refuses a kernel with a dtype that the target lacks", CheckDtypes},
+    {"barriers", kGpus, kLines, kLines, "codegen/passes/blocks/barriers.cc",
+     "makes the threads of a block wait for each other where they share memory",
+     [](Work& w) {
+       return Made(w, AddBarriers(w.ctx, w.root, w.kernel.launch.block[0].Evaluate({})));
+     }},
+    {"describe_launch", kAll, kLines, kLines, "codegen/launch_facts.cc",
+     "notes what the launch needs, and estimates the time that it takes", DescribeLaunch},
+    {"polls", kAll, kLines, kLines, "codegen/passes/polls.cc",
+     "makes a long kernel check its stop word now and then", RunPolls},
+    {"verify_lines", kAll, kLines, kLines, "ir/verify/spec.cc",
+     "checks the lines against `Level::kLinear`", RunVerify},
+};
+
+// A pass that made a node without a shape is wrong. That is an error of this kernel; without this, the next pass that asks for the
+// shape would end the process.
+absl::Status CheckShapes(Work& work, std::string_view pass) {
+  for (UOp u : ir::Toposort(work.ctx, work.root)) {
+    if (const auto shape = work.ctx.TryShapeOf(u); !shape.ok()) {
+      return WithFrame(absl::InternalError(StatusText(shape.status())),
+                       Cat("after the pass ", pass));
+    }
+  }
+  return absl::OkStatus();
+}
+
+Pass::Form FormOf(UOp root) { return root.Is(ir::Op::LINEAR) ? kLines : kKernel; }
+
+std::string_view Name(Pass::Machines machines) {
+  return machines == kAll ? "all" : machines == kCpus ? "CPUs" : "GPUs";
+}
+std::string_view Name(Pass::Form form) { return form == kLines ? "lines" : "kernel"; }
+
+}  // namespace
+
+bool KernelWork::Has(OptKind kind) const {
+  return std::ranges::find(kernel.applied, kind, &Opt::kind) != kernel.applied.end();
+}
+
+std::span<const Pass> Passes() { return kPasses; }
+
+absl::Status RunPass(const Pass& pass, KernelWork& work) {
+  if (!pass.IsFor(work.target)) return absl::OkStatus();
+  if (FormOf(work.root) != pass.before)
+    return Invalid(Cat(pass.name, " takes a ", pass.before == kLines ? "LINEAR" : "SINK"));
+  UOPD_TRY(pass.run(work));
+  // An interrupted pass returns a graph that the next pass may not accept.
+  UOPD_TRY(work.ctx.CheckInterrupt());
+  // Shapes of lanes come up in two passes. Others are checked when somebody looks for a wrong pass.
+  const bool changes_shapes = pass.name == "vectorise" || pass.before != pass.after;
+  if (changes_shapes || Debug().spec >= 2) UOPD_TRY(CheckShapes(work, pass.name));
+  UOPD_CHECK(FormOf(work.root) == pass.after);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::span<const Pass>> PassesUpTo(std::string_view name) {
+  const std::span<const Pass> all = kPasses;
+  const auto last = std::ranges::find(all, name, &Pass::name);
+  if (last == all.end()) return absl::NotFoundError(Cat("no pass is called ", name));
+  return all.first(static_cast<size_t>(last - all.begin()) + 1);
+}
+
+absl::Status RunPasses(KernelWork& work, std::span<const Pass> passes) {
+  const bool unnamed = work.kernel.name.empty();
+  std::optional<rewrite::TraceGroup> group;  // begins when the kernel gets its name
+  for (const Pass& pass : passes) {
+    UOPD_TRY(RunPass(pass, work));
+    if (unnamed && !group && !work.kernel.name.empty())
+      group.emplace(Cat("codegen ", work.kernel.name));
+  }
+  return absl::OkStatus();
+}
+
+std::string PassesDocs() {
+  std::string out = "| pass | machines | form | file | what it does |\n|---|---|---|---|---|\n";
+  for (const Pass& pass : kPasses) {
+    const std::string form = pass.before == pass.after
+                                 ? std::string(Name(pass.before))
+                                 : Cat(Name(pass.before), " → ", Name(pass.after));
+    Append(out, "| `", pass.name, "` | ", Name(pass.machines), " | ", form, " | `", pass.file,
+           "` | ", pass.doc, " |\n");
+  }
+  return out;
+}
+
+}  // namespace uopd::codegen
