@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "devices/cpu/cpu_baseline.h"
 #include "devices/cpu/cpu_device.h"
 #include "devices/cuda/cuda_device.h"
 #include "devices/hip/hip_device.h"
@@ -29,6 +30,10 @@ absl::StatusOr<std::shared_ptr<Device>> OpenCpu(int index, const RegistryOptions
   cpu.index = index;
   cpu.threads = options.cpu_threads;
   cpu.spin = std::chrono::microseconds(options.cpu_spin_us);
+  if (!options.cpu_features.empty()) {
+    UOPD_ASSIGN(cpu.features, cpu::ReadBaseline(options.cpu_features, cpu::ReadMachineFeatures()));
+    cpu.baseline = options.cpu_features;
+  }
   cpu.memory.limit_bytes = options.memory_limit_bytes;
   cpu.memory.pattern = options.memory_pattern;
   cpu.background = BackgroundOf(options);
@@ -231,6 +236,10 @@ absl::StatusOr<std::map<std::string, std::string>> ParseAbsent(
 absl::StatusOr<std::unique_ptr<Registry>> Registry::Create(RegistryOptions options) {
   std::unique_ptr<Registry> registry(new Registry(std::move(options)));
   UOPD_ASSIGN(registry->names_, ParseDeviceList(registry->options_.devices));
+  if (const std::string& features = registry->options_.cpu_features; !features.empty()) {
+    UOPD_TRY(WithFrame(cpu::ReadBaseline(features, cpu::ReadMachineFeatures()).status(),
+                       "reading device.cpu_features"));
+  }
   UOPD_ASSIGN(registry->absent_, ParseAbsent(registry->options_.compile_only, registry->names_));
   for (size_t i = 0; i < registry->names_.size(); ++i) {
     registry->slots_.push_back(std::make_unique<Slot>());

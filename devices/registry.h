@@ -47,6 +47,8 @@ struct RegistryOptions {
   std::string compile_only;
   size_t memory_limit_bytes = 0;  // per device; 0: the driver decides
   int cpu_threads = 0;            // per CPU device; 0: one per processor
+  std::string
+      cpu_features;  // baseline of CPU devices (cpu_baseline.h); empty: all that the processor has
   int cpu_spin_us = 1000;
   // Host devices (CPU, NULL) work in the background, and each call waits this long after the one
   // before. This finds code that relies on work being done when a call returns. Below 0: the devices

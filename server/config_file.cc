@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: MIT
 #include "server/config_file.h"
 
-#include <filesystem>
-#include <fstream>
-#include <sstream>
+#include <map>
+#include <utility>
+#include <vector>
 
 // Header only, because the distribution's library is built with exceptions.
 #define TOML_HEADER_ONLY 1
 #define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
 
+#include "core/base/input_file.h"
 #include "core/base/status.h"
 #include "core/base/text.h"
 
 namespace uopd {
 namespace {
+
+constexpr size_t kMaxConfig = 1 << 20;
 
 // The text that a user would write on a command line for this value. Empty for a value of a type
 // that no setting accepts.
@@ -26,39 +29,56 @@ std::string TextOf(const toml::node& node) {
   return {};
 }
 
+using Found = std::vector<std::pair<toml::source_index, absl::Status>>;  // with lines
+
+// toml++ sorts the keys of a table, and people read a file from its top.
+void AddByLine(Found found, Config::Problems& out) {
+  std::multimap<toml::source_index, absl::Status> by_line;  // keeps the order of equal lines
+  for (auto& [line, status] : found) by_line.emplace(line, std::move(status));
+  for (auto& [line, status] : by_line) {
+    if (!status.ok()) out.push_back(std::move(status));
+  }
+}
+
 }  // namespace
 
-absl::Status ReadConfigFile(const std::string& path, Config& config) {
-  std::error_code error;
-  std::ifstream in(path);
-  if (!in || std::filesystem::is_directory(path, error)) {
-    return absl::NotFoundError(Cat("configuration file (", path, ") cannot be opened"));
+void ReadConfigFile(const std::string& path, Config& config, Config::Problems& problems) {
+  const auto text = ReadInputFile(path, kMaxConfig);
+  if (!text.ok()) {
+    problems.push_back(WithFrame(text.status(), "reading the configuration"));
+    return;
   }
-  std::ostringstream text;
-  text << in.rdbuf();
-  const toml::parse_result parsed = toml::parse(text.view(), std::string_view(path));
+  const toml::parse_result parsed = toml::parse(*text, std::string_view(path));
   if (!parsed) {
     const auto where = parsed.error().source().begin;
-    return absl::InvalidArgumentError(
-        Cat(path, ":", where.line, ":", where.column, ": ", parsed.error().description()));
+    problems.push_back(absl::InvalidArgumentError(
+        Cat(path, ":", where.line, ":", where.column, ": ", parsed.error().description())));
+    return;
   }
+  Found found;
+  const auto add = [&](const toml::node& node, std::string_view name, std::string_view what) {
+    const toml::source_index line = node.source().begin.line;
+    found.emplace_back(line, absl::InvalidArgumentError(Cat(path, ":", line, ": ", name, what)));
+  };
   for (const auto& [area, table] : parsed.table()) {
     const toml::table* settings = table.as_table();
     if (settings == nullptr) {
-      return absl::InvalidArgumentError(Cat(path, ": ", area.str(), " is not a table"));
+      add(table, area.str(), " is not a table");
+      continue;
     }
     for (const auto& [name, value] : *settings) {
+      const std::string key = Cat(area.str(), ".", name.str());
       if (value.is_table() || value.is_array() || value.is_date() || value.is_time() ||
           value.is_date_time()) {
-        return absl::InvalidArgumentError(
-            Cat(path, ": ", area.str(), ".", name.str(), " is neither a text nor a number"));
+        add(value, key, " is neither a text nor a number");
+        continue;
       }
-      UOPD_TRY(WithFrame(
-          config.Set(Cat(area.str(), ".", name.str()), TextOf(value), ConfigSource::kFile),
-          Cat("reading ", path)));
+      const toml::source_index line = value.source().begin.line;
+      found.emplace_back(line,
+                         config.Set(key, TextOf(value), ConfigSource::kFile, Cat(path, ":", line)));
     }
   }
-  return absl::OkStatus();
+  AddByLine(std::move(found), problems);
 }
 
 }  // namespace uopd

@@ -2,13 +2,14 @@
 #include "server/daemon.h"
 
 #include <filesystem>
+#include <thread>
 
 #include "cache/store.h"
+#include "core/base/config/budget.h"
 #include "core/base/telemetry/log.h"
 #include "core/base/telemetry/metrics.h"
 #include "core/base/text.h"
 #include "server/engine/compile/source/core_compiler.h"
-#include "server/net/address.h"
 #include "server/open_cluster.h"
 
 namespace uopd {
@@ -16,13 +17,15 @@ namespace {
 
 // A start waits at most this long for the fork server, so that a daemon that serves is ready.
 constexpr std::chrono::seconds kForkServerLimit{10};
+// So long clients that are connected may still hear why their calls are refused, once all requests are done.
+constexpr std::chrono::milliseconds kFarewell{200};
 
 void ShowCacheState(const cache::Health& health) {
   using cache::State;
   for (State state : {State::kOk, State::kRecovered, State::kReadOnly, State::kMemory}) {
     metrics::CacheState({"kernel", cache::Name(state)}).Set(state == health.state ? 1 : 0);
   }
-  if (health.state == State::kOk) {
+  if (health.state == State::kOk && health.fault == cache::Fault::kNone) {
     UOPD_LOG(kInfo, "cache", {"state", cache::Name(health.state)}, {"reason", health.reason});
   } else {
     UOPD_LOG(kWarn, "cache", {"state", cache::Name(health.state)}, {"reason", health.reason});
@@ -41,9 +44,6 @@ void MakePrivateFolder(const std::string& path) {
 absl::StatusOr<std::unique_ptr<cache::Store>> OpenCache(const Config& config) {
   UOPD_ASSIGN(std::unique_ptr<cache::Cluster> cluster, OpenCluster(config));
   if (config.cache_level() == 0) {
-    if (cluster != nullptr) {
-      return Invalid("setting cache.cluster needs a cache on disk: cache.level must be 1 or 2");
-    }
     auto store = std::make_unique<cache::Store>(config.cache_max_bytes());
     ShowCacheState(store->health());
     return store;
@@ -65,6 +65,7 @@ absl::StatusOr<std::unique_ptr<devices::Registry>> OpenDevices(const Config& con
   devices::RegistryOptions options;
   options.devices = config.device_list();
   options.cpu_threads = static_cast<int>(config.device_cpu_threads());
+  options.cpu_features = config.device_cpu_features();
   options.compile_only = config.device_compile_only();
   options.cuda_ptx = config.device_cuda_ptx();
   options.cuda_specific = config.device_cuda_specific();
@@ -78,16 +79,39 @@ absl::StatusOr<std::unique_ptr<devices::Registry>> OpenDevices(const Config& con
   return devices::Registry::Create(std::move(options));
 }
 
+// What the process may use of the machine, and what follows from that.
+void LogLimits(const Config& config) {
+  const ControlGroups groups = ControlGroups::Find();
+  const ProcessLimits limits = ProcessLimits::Read(groups);
+  const MemoryBudget budget = BudgetOf(config, limits);
+  UOPD_LOG(
+      kInfo, "limits", {"memory", limits.MemoryText()}, {"processors", limits.ProcessorsText()},
+      {"clients", BytesText(config.limits_total_bytes())},
+      {"workers", BytesText(budget.workers_bytes)}, {"compile_threads", config.compile_threads()});
+  if (config.limits_total_bytes() > budget.clients_bytes) {
+    UOPD_LOG(kWarn, "limits.total_bytes is more than the memory that is left for clients",
+             {"limits.total_bytes", BytesText(config.limits_total_bytes())},
+             {"memory", limits.MemoryText()}, {"left", BytesText(budget.clients_bytes)});
+  }
+  if (groups.KillsTogether()) {
+    UOPD_LOG(
+        kWarn,
+        "when a worker runs out of memory, the kernel will kill the daemon too: memory.oom.group "
+        "of its control group is 1");
+  }
+}
+
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config,
+absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config, Listeners listeners,
                                                       worker::ForkServer& forks) {
   std::unique_ptr<Daemon> daemon(new Daemon(config));
-  UOPD_TRY(daemon->StartServing(forks));
+  UOPD_TRY(daemon->StartServing(std::move(listeners), forks));
   return daemon;
 }
 
-absl::Status Daemon::StartServing(worker::ForkServer& forks) {
+absl::Status Daemon::StartServing(Listeners listeners, worker::ForkServer& forks) {
+  LogLimits(config_);
   MakePrivateFolder(config_.server_data_dir());
   UOPD_ASSIGN(auto registry, OpenDevices(config_));
   UOPD_ASSIGN(auto store, OpenCache(config_));
@@ -99,19 +123,16 @@ absl::Status Daemon::StartServing(worker::ForkServer& forks) {
   if (absl::Status status = forks.AwaitUp({limit, nullptr}); !status.ok()) {
     UOPD_LOG(kError, "serving without workers", {"status", forks.Unready()});
   }
-  UOPD_ASSIGN(rpc_, rpc::Server::Start(*engine_, config_));
+  Publish(engine_->GetReadiness(false));  // what the first scrape sees
+  UOPD_ASSIGN(rpc_, rpc::Server::Start(*engine_, config_, std::move(listeners.rpc)));
   std::string http_address;
-  if (!config_.server_http_listen().empty()) {
-    auto listen = net::ParseAddress(config_.server_http_listen());
-    if (!listen.ok()) return WithFrame(listen.status(), "reading setting server.http_listen");
-    if (!IsLocal(*listen) && !config_.server_allow_insecure_remote()) {
-      return absl::InvalidArgumentError(
-          Cat("setting server.http_listen (", config_.server_http_listen(),
-              ") can be reached from other machines; server.allow_insecure_remote permits it"));
-    }
+  if (listeners.maybe_http != nullptr) {
     UOPD_ASSIGN(http_,
-                http::HttpServer::Start(config_.server_http_listen(), [engine = engine_.get()] {
-                  return http::Readiness{engine->Unready(), engine->DevicesNotReady()};
+                http::HttpServer::Start(std::move(listeners.maybe_http), [engine = engine_.get()] {
+                  const engine::Readiness now = engine->GetReadiness(true);
+                  const std::string degraded = Texts(now.degraded, "\n");
+                  return http::Readiness{Texts(now.not_ready, "; "),
+                                         degraded.empty() ? "" : degraded + "\n"};
                 }));
     http_address = http_->address();
   }
@@ -130,23 +151,55 @@ void Daemon::Reload(const Config& config) {
   }
   config_ = config;
   engine_->Reload(config_);
+  UOPD_LOG(kInfo, "settings reloaded");
 }
 
-void Daemon::End(const std::function<void(const char* part)>& begin) {
+void Daemon::ReloadTenants() {
+  if (const absl::Status status = engine_->ReloadTenants(config_); !status.ok()) {
+    UOPD_LOG(kError, "not all tokens and operators are as the settings say", {"status", status});
+  }
+}
+
+std::string Daemon::Serving() const {
+  return Cat("serving gRPC at ", rpc_->address(),
+             http_ != nullptr ? Cat(", HTTP at ", http_->address()) : std::string());
+}
+
+void Daemon::Touch() const { (void)engine_->GetReadiness(false); }
+
+bool Daemon::End(const std::function<void(const char* part)>& begin) {
+  engine_->Leave();
   rpc_->SetNotServing();
-  const bool done =
+  if (const auto delay = config_.server_drain_delay_ms(); delay.count() > 0) {
+    UOPD_LOG(kInfo, "still serving, until load balancers send nothing more", {"ms", delay.count()});
+    std::this_thread::sleep_for(delay);
+  }
+  const engine::Engine::Drained cut =
       engine_->Drain(std::chrono::steady_clock::now() + config_.server_drain_timeout_ms());
-  UOPD_LOG(kInfo, "drained", {"all_finished", done});
+  const bool done = static_cast<bool>(cut);
+  if (done) {
+    UOPD_LOG(kInfo, "drained");
+  } else {
+    UOPD_LOG(kWarn, "the drain was cut short by server.drain_timeout_ms",
+             {"requests", cut.requests}, {"sessions", cut.sessions},
+             {"ms", config_.server_drain_timeout_ms().count()});
+  }
   begin("connections");
   ready_.Remove();  // before another daemon can take the addresses
+  if (done) {
+    const auto until = std::chrono::steady_clock::now() + kFarewell;
+    while (metrics::Connections().value() > 0 && std::chrono::steady_clock::now() < until)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
   // The calls that are open now are idle, or the daemon has given up on them.
-  rpc_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(done ? 200 : 0));
+  rpc_->Shutdown(std::chrono::system_clock::now());
   begin("HTTP");
   http_ = nullptr;
   begin("gRPC");
   rpc_ = nullptr;
   begin("engine");
   engine_ = nullptr;
+  return done;
 }
 
 }  // namespace uopd

@@ -2,13 +2,12 @@
 #include "server/open_cluster.h"
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "absl/strings/str_split.h"
 #include "cache/reapi/reapi_shared_server.h"
 #include "cache/redis/redis_shared_server.h"
+#include "core/base/input_file.h"
 #include "core/base/secret_file.h"
 #include "core/base/status.h"
 #include "core/base/telemetry/log.h"
@@ -17,14 +16,25 @@
 namespace uopd {
 namespace {
 
-absl::StatusOr<std::string> Password(const std::string& file, const char* setting) {
+// The largest file of certificates or of a key that is read. A file with all certificates of a machine is smaller.
+constexpr size_t kMaxPemBytes = 4 << 20;
+
+absl::StatusOr<std::string> Password(const Config& config, const std::string& file,
+                                     const char* setting) {
   if (file.empty()) return std::string();
   auto password = ReadSecretFile(file);
-  if (!password.ok()) return WithFrame(password.status(), Cat("reading setting ", setting));
+  if (!password.ok()) return config.About(setting, password.status());
   return password;
 }
 
 absl::StatusOr<cache::TlsContext> Tls(const Config& config) {
+  // OpenSSL would wait for a pipe, and its errors do not say which setting named the file.
+  for (const auto& [key, file] :
+       {std::pair("cache.cluster_ca_file", config.cache_cluster_ca_file()),
+        {"cache.cluster_cert_file", config.cache_cluster_cert_file()},
+        {"cache.cluster_key_file", config.cache_cluster_key_file()}}) {
+    if (!file.empty()) UOPD_TRY(config.About(key, ReadInputFile(file, kMaxPemBytes).status()));
+  }
   auto tls =
       cache::TlsContext::Make(config.cache_cluster_ca_file(), config.cache_cluster_cert_file(),
                               config.cache_cluster_key_file());
@@ -37,34 +47,32 @@ absl::StatusOr<cache::TlsContext> Tls(const Config& config) {
 absl::StatusOr<cache::RedisPoolOptions> PoolOptions(const Config& config) {
   cache::RedisPoolOptions pool;
   auto url = cache::ParseRedisUrl(config.cache_cluster());
-  if (!url.ok()) return WithFrame(url.status(), "reading setting cache.cluster");
+  if (!url.ok()) return config.About("cache.cluster", url.status());
   pool.url = *std::move(url);
-  UOPD_ASSIGN(pool.password,
-              Password(config.cache_cluster_password_file(), "cache.cluster_password_file"));
-  UOPD_ASSIGN(pool.sentinel_password, Password(config.cache_cluster_sentinel_password_file(),
-                                               "cache.cluster_sentinel_password_file"));
+  UOPD_ASSIGN(pool.password, Password(config, config.cache_cluster_password_file(),
+                                      "cache.cluster_password_file"));
+  UOPD_ASSIGN(pool.sentinel_password,
+              Password(config, config.cache_cluster_sentinel_password_file(),
+                       "cache.cluster_sentinel_password_file"));
   if (pool.url.tls) {
     UOPD_ASSIGN(pool.tls, Tls(config));
   }
   return pool;
 }
 
-// The text of a file that was read before as one of certificates or of a key; empty: none.
+// The text of a file of certificates or of a key; empty: none.
 absl::StatusOr<std::string> PemText(const std::string& file) {
   if (file.empty()) return std::string();
-  std::ostringstream text;
-  text << std::ifstream(file).rdbuf();
-  if (text.str().empty()) return Invalid(Cat("The file ", file, " cannot be read."));
-  return std::move(text).str();
+  return ReadInputFile(file, kMaxPemBytes);
 }
 
 absl::StatusOr<cache::ReapiOptions> MakeReapiOptions(const Config& config) {
   cache::ReapiOptions options;
   auto url = cache::ParseReapiUrl(config.cache_cluster());
-  if (!url.ok()) return WithFrame(url.status(), "reading setting cache.cluster");
+  if (!url.ok()) return config.About("cache.cluster", url.status());
   options.url = *std::move(url);
-  UOPD_ASSIGN(options.password,
-              Password(config.cache_cluster_password_file(), "cache.cluster_password_file"));
+  UOPD_ASSIGN(options.password, Password(config, config.cache_cluster_password_file(),
+                                         "cache.cluster_password_file"));
   if (!std::ranges::all_of(options.password, [](char c) { return c >= ' ' && c < 127; }))
     return Invalid(
         "setting cache.cluster_password_file: the password of a server of the Remote "
@@ -87,15 +95,27 @@ absl::StatusOr<std::unique_ptr<cache::SharedServer>> OpenServer(const Config& co
       cache::RedisSharedOptions{.pool = std::move(pool)});
 }
 
+absl::Status CheckLevel(const Config& config) {
+  if (config.cache_cluster().empty() || config.cache_level() > 0) return absl::OkStatus();
+  return Invalid(
+      Cat(config.Subject("cache.cluster"), " needs a cache on disk: cache.level must be 1 or 2"));
+}
+
+// Without opening a connection.
+absl::Status CheckServer(const Config& config) {
+  return cache::IsReapiUrl(config.cache_cluster()) ? MakeReapiOptions(config).status()
+                                                   : PoolOptions(config).status();
+}
+
 absl::Status CheckKeys(const Config& config, const engine::BundleKeys& keys,
                        cache::ClusterOptions& options) {
   if (!config.cache_read_only()) options.sign = keys.sign;
   options.trusted = keys.trusted;
   if (!options.trusted.empty()) return absl::OkStatus();
-  return Invalid(
-      "setting cache.cluster needs a key: without cache.cluster_sign_key or "
-      "cache.cluster_trusted_keys this daemon could "
-      "take nothing from the cluster");
+  return Invalid(Cat(config.Subject("cache.cluster"),
+                     " needs a key: without cache.cluster_sign_key or "
+                     "cache.cluster_trusted_keys this daemon could "
+                     "take nothing from the cluster"));
 }
 
 }  // namespace
@@ -105,21 +125,37 @@ absl::StatusOr<engine::BundleKeys> ReadSealKeys(const Config& config) {
   if (!config.cache_cluster_sign_key().empty()) {
     auto key = cache::SealKey::Read(config.cache_cluster_sign_key());
     if (key.ok() && !key->can_sign()) key = Invalid("A public key cannot sign.");
-    if (!key.ok()) return WithFrame(key.status(), "reading setting cache.cluster_sign_key");
+    if (!key.ok()) return config.About("cache.cluster_sign_key", key.status());
     out.sign = *key;
     out.trusted.push_back(*std::move(key));
   }
   for (const absl::string_view file :
        absl::StrSplit(config.cache_cluster_trusted_keys(), ',', absl::SkipWhitespace())) {
     auto key = cache::SealKey::Read(std::string(file));
-    if (!key.ok()) return WithFrame(key.status(), "reading setting cache.cluster_trusted_keys");
+    if (!key.ok()) return config.About("cache.cluster_trusted_keys", key.status());
     out.trusted.push_back(*std::move(key));
   }
   return out;
 }
 
+Config::Problems CheckCluster(const Config& config) {
+  Config::Problems out;
+  const auto add = [&](absl::Status status) {
+    if (!status.ok()) out.push_back(std::move(status));
+  };
+  const absl::StatusOr<engine::BundleKeys> keys = ReadSealKeys(config);
+  add(keys.status());
+  if (config.cache_cluster().empty()) return out;
+  cache::ClusterOptions unused;
+  if (keys.ok()) add(CheckKeys(config, *keys, unused));
+  add(CheckLevel(config));
+  add(CheckServer(config));
+  return out;
+}
+
 absl::StatusOr<std::unique_ptr<cache::Cluster>> OpenCluster(const Config& config) {
   if (config.cache_cluster().empty()) return nullptr;
+  UOPD_TRY(CheckLevel(config));
   cache::ClusterOptions options;
   UOPD_ASSIGN(const engine::BundleKeys keys, ReadSealKeys(config));
   UOPD_TRY(CheckKeys(config, keys, options));

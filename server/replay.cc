@@ -4,11 +4,10 @@
 #include <sys/resource.h>
 
 #include <cstdio>
-#include <fstream>
 #include <future>
-#include <sstream>
 
 #include "cache/store.h"
+#include "core/base/input_file.h"
 #include "core/base/text.h"
 #include "core/ir/io/print.h"
 #include "core/ir/io/wire.h"
@@ -19,6 +18,7 @@
 namespace uopd {
 namespace {
 
+constexpr size_t kMaxFile = size_t{1} << 30;
 constexpr int kFine = 0, kStillFails = 1, kCannotTell = 125;
 
 // The same limit as a worker that compiles has.
@@ -61,15 +61,14 @@ int CannotTell(const std::string& file, const std::string& why) {
 }  // namespace
 
 int Replay(const std::string& file, const Config& config) {
-  std::ifstream in(file);
-  std::stringstream text;
-  text << in.rdbuf();
-  if (!in) return CannotTell(file, "cannot be read");
-  const auto head = engine::ReadReproducerHead(text.view());
+  const auto text = ReadInputFile(file, kMaxFile);
+  if (!text.ok()) return CannotTell(file, StatusText(text.status()));
+  const auto head = engine::ReadReproducerHead(*text);
   if (!head.ok()) return CannotTell(file, StatusText(head.status()));
   devices::RegistryOptions options;
   options.devices = head->devices;
   options.cpu_threads = static_cast<int>(config.device_cpu_threads());
+  options.cpu_features = config.device_cpu_features();
   options.compile_only = config.device_compile_only();
   options.cuda_ptx = config.device_cuda_ptx();
   options.cuda_specific = config.device_cuda_specific();
@@ -80,7 +79,7 @@ int Replay(const std::string& file, const Config& config) {
   auto registry = devices::Registry::Create(options);
   if (!registry.ok()) return CannotTell(file, StatusText(registry.status()));
   LimitMemory(config);
-  const absl::Status status = Compile(text.str(), *std::move(registry), *head);
+  const absl::Status status = Compile(*text, *std::move(registry), *head);
   const std::string code = absl::StatusCodeToString(status.code());
   std::fprintf(stderr, "uopd: %s: %s%s\n", file.c_str(), code.c_str(),
                status.ok() ? "" : Cat(": ", StatusText(status)).c_str());

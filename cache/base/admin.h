@@ -25,9 +25,17 @@ enum class State {
 };
 const char* Name(State state);
 
+// What keeps a cache from being what it should be, where that is one of these.
+enum class Fault {
+  kNone,
+  kNewer,  // the file is of a newer version, which stays as it is; kOk: there is another file beside it
+  kFull,  // there is no room on the disk
+};
+
 struct Health {
   State state = State::kOk;
   std::string reason;  // a sentence for the log; kOk: empty, or how the file was made usable
+  Fault fault = Fault::kNone;
 };
 
 struct Usage {

@@ -30,10 +30,11 @@ Cluster::Cluster(std::unique_ptr<SharedServer> server, ClusterOptions options)
                                               options_.now, options_.steady, options_.on_change)) {
   if (options_.threads) sender_ = std::thread([this] { SendLoop(); });
   metrics::ClusterConfigured().Set(1);
-  // All reasons have a series from the start, so that the first record that is refused is a rise.
+  // What alerts are about has a series from the start, so that the first one is a rise.
   for (size_t fault = 1; fault < ClusterStats::kFaults; ++fault) {
     metrics::ClusterRefused({Name(static_cast<RecordFault>(fault))});
   }
+  for (const char* result : {"failed", "dropped"}) metrics::ClusterPuts({result});
 }
 
 Cluster::~Cluster() {

@@ -51,6 +51,10 @@ bool GuardedServer::Report(const absl::Status& status) {
   const bool was_open = breaker_.open();
   // ABORTED is an answer: a lease was lost. So is RESOURCE_EXHAUSTED: lookups go on where nothing more can be put.
   const bool answered = status.ok() || absl::IsAborted(status) || absl::IsResourceExhausted(status);
+  if (!answered) {
+    const MutexLock lock(mu_);
+    last_failure_ = {status, now_()};
+  }
   // A server that never told how many daemons there are may have too many.
   const int64_t most_us = told_daemons() ? pace().MostLatePauseUs() : Pace::kMostLatePauseUs;
   breaker_.Report(answered, now_(), absl::IsDeadlineExceeded(status) ? most_us : 0);

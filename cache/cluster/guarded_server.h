@@ -20,6 +20,7 @@
 #include "cache/cluster/circuit_breaker.h"
 #include "cache/cluster/pace.h"
 #include "cache/cluster/shared_server.h"
+#include "core/base/mutex.h"
 
 namespace uopd::cache {
 
@@ -41,6 +42,15 @@ class GuardedServer final : public SharedServer {
   bool told_daemons() const { return daemons_.load() >= 0; }
   // For how many microseconds this has been so; since the start: for ever.
   int64_t UnchangedUs() const { return now_() - changed_us_.load(std::memory_order_relaxed); }
+  // The last question that had no answer, and when that was. OK: there was none.
+  struct Failure {
+    absl::Status status;
+    int64_t at_us = 0;
+  };
+  Failure last_failure() const UOPD_EXCLUDES(mu_) {
+    const MutexLock lock(mu_);
+    return last_failure_;
+  }
 
   bool coordinates() const override { return server_->coordinates(); }
   absl::StatusOr<std::optional<std::string>> Get(const Digest& address, Deadline deadline) override;
@@ -63,7 +73,7 @@ class GuardedServer final : public SharedServer {
   // OK: the call may go through, and Report must follow.
   absl::Status Allow(Deadline begin, Deadline deadline);
   // Returns whether it was an answer.
-  bool Report(const absl::Status& status);
+  bool Report(const absl::Status& status) UOPD_EXCLUDES(mu_);
   // When a question began, and how many connections there had been.
   struct Asked {
     Deadline at;
@@ -86,6 +96,8 @@ class GuardedServer final : public SharedServer {
   std::atomic<Deadline::rep> timed_{0};  // when an answer was timed last, or a probe went through
   std::atomic<int64_t> changed_us_{0};
   std::atomic<int64_t> daemons_{-1}, daemons_since_us_{0};  // -1: the server has told none
+  mutable Mutex mu_;
+  Failure last_failure_ UOPD_GUARDED_BY(mu_);
 };
 
 }  // namespace uopd::cache

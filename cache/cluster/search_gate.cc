@@ -16,7 +16,10 @@ absl::Status SearchGate::MaySearch(Cluster* maybe_cluster) const {
     begins = maybe_cluster->AwayUs() >= alone_after_us;
   }
   if (begins) return absl::OkStatus();
-  return absl::AbortedError("The cluster is not known well enough to begin a search.");
+  return absl::AbortedError(
+      settled.ok()
+          ? "its server has not answered for long enough to begin a search (tune.settle_ms)"
+          : "its server is away (tune.alone_after_ms says how long a search waits)");
 }
 
 }  // namespace uopd::cache

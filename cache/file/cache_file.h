@@ -62,6 +62,7 @@ class CacheFile {
 
   bool read_only() const { return read_only_; }
   const FileId& id() const { return id_; }
+  const std::string& path() const { return options_.path; }
   // The version from which Open migrated the file; 0 if the file had the present version.
   int64_t migrated_from() const { return migrated_from_; }
 

@@ -14,15 +14,22 @@ namespace {
 
 using sqlite::Database;
 
-absl::Status CheckVersion(Database& db) {
+// Reads, and writes nothing: a newer version may want another journal.
+absl::Status CheckNotNewer(Database& db) {
   UOPD_ASSIGN(const int64_t application, db.QueryInt(schema::kGetApplicationId));
   UOPD_ASSIGN(const int64_t version, db.QueryInt(schema::kGetUserVersion));
-  if (application == schema::kApplicationId && version > schema::kUserVersion) {
-    // Not FAILED_PRECONDITION: then the file would be set aside, but the newer uopd still needs it.
-    return absl::UnimplementedError(absl::StrCat("A newer uopd wrote the file: it has version ",
-                                                 version, ", and this daemon reads up to ",
-                                                 schema::kUserVersion, "."));
-  }
+  if (application != schema::kApplicationId || version <= schema::kUserVersion)
+    return absl::OkStatus();
+  // Not FAILED_PRECONDITION: then the file would be set aside, but the newer uopd still needs it.
+  return absl::UnimplementedError(absl::StrCat("A newer uopd wrote the file: it has version ",
+                                               version, ", and this daemon reads up to ",
+                                               schema::kUserVersion, "."));
+}
+
+absl::Status CheckVersion(Database& db) {
+  UOPD_TRY(CheckNotNewer(db));
+  UOPD_ASSIGN(const int64_t application, db.QueryInt(schema::kGetApplicationId));
+  UOPD_ASSIGN(const int64_t version, db.QueryInt(schema::kGetUserVersion));
   if (application != schema::kApplicationId || version != schema::kUserVersion) {
     return absl::FailedPreconditionError(
         absl::StrCat("The file has version ", version, " of application ", application, ", not ",
@@ -103,6 +110,7 @@ absl::Status CacheFile::Prepare() {
       if (options_.max_pages > 0) UOPD_TRY(db->SetPragma("max_page_count", options_.max_pages));
       UOPD_ASSIGN(const int64_t objects, db->QueryInt(schema::kCountAnything));
       if (objects == 0) UOPD_TRY(db->Execute(schema::kNewFilePragmas));
+      UOPD_TRY(CheckNotNewer(*db));
       UOPD_TRY(db->Execute(schema::kWriterPragmas));
       UOPD_TRY(CreateIfEmpty(*db));
       UOPD_ASSIGN(migrated_from_, Migrate(*db));

@@ -14,6 +14,11 @@ KeeperOptions WithPath(KeeperOptions options) {
   return options;
 }
 
+std::string BesidePath(const std::string& folder) {
+  return absl::StrCat(folder, "/", schema::kBesidePrefix, schema::kUserVersion,
+                      schema::kBesideSuffix);
+}
+
 bool Works(State state) { return state == State::kOk || state == State::kRecovered; }
 
 }  // namespace
@@ -40,19 +45,40 @@ Health FileKeeper::health() const {
 }
 
 FileKeeper::Opened FileKeeper::Open(const CacheFile* damaged, const std::string& why) {
-  const std::string& path = options_.file.path;
-  if (options_.file.read_only) {
-    auto file = CacheFile::Open(options_.file);
+  Opened out = OpenAt(options_.file.path, damaged, why);
+  if (out.health.fault != Fault::kNewer || options_.file.read_only) return out;
+  const std::string path = BesidePath(options_.folder);
+  Opened beside = OpenAt(path, damaged, "");
+  beside.health.reason =
+      absl::StrCat(out.health.reason, beside.file == nullptr ? "" : " It is left as it is, and ",
+                   beside.file == nullptr ? "" : path, beside.file == nullptr ? "" : " is used.",
+                   beside.health.reason.empty() ? "" : " ", beside.health.reason);
+  beside.health.fault = Fault::kNewer;
+  return beside;
+}
+
+FileKeeper::Opened FileKeeper::OpenAt(const std::string& path, const CacheFile* damaged,
+                                      const std::string& why) {
+  FileOptions options = options_.file;
+  options.path = path;
+  const auto fault_of = [](const absl::Status& status) {
+    return absl::IsUnimplemented(status)       ? Fault::kNewer
+           : absl::IsResourceExhausted(status) ? Fault::kFull
+                                               : Fault::kNone;
+  };
+  if (options.read_only) {
+    auto file = CacheFile::Open(options);
     if (file.ok()) return {*file, {State::kReadOnly, "The cache was told to only read."}};
     return {nullptr,
             {State::kMemory,
-             absl::StrCat("The cache cannot read ", path, ": ", StatusText(file.status()))}};
+             absl::StrCat("The cache cannot read ", path, ": ", StatusText(file.status())),
+             fault_of(file.status())}};
   }
   if (absl::Status status = MakeFolder(options_.folder); !status.ok()) {
     return {nullptr, {State::kMemory, StatusText(status)}};
   }
   FolderLock folder(lock_path_);
-  if (folder.held())
+  if (folder.held() && path == options_.file.path)
     AdoptOldName(absl::StrCat(options_.folder, "/", schema::kFileNameOfVersion2), path);
   Health health;
   auto set_aside = [&](std::string_view kind, const std::string& reason) {
@@ -78,17 +104,20 @@ FileKeeper::Opened FileKeeper::Open(const CacheFile* damaged, const std::string&
   } else if (!why.empty()) {
     health = {State::kRecovered, why};
   }
-  auto file = CacheFile::Open(options_.file);
+  auto file = CacheFile::Open(options);
   if ((absl::IsDataLoss(file.status()) && set_aside("corrupt", StatusText(file.status()))) ||
       (absl::IsFailedPrecondition(file.status()) &&
        set_aside("version", StatusText(file.status())))) {
-    file = CacheFile::Open(options_.file);
+    file = CacheFile::Open(options);
   }
   if (!file.ok()) {
     return {nullptr,
             {State::kMemory,
-             absl::StrCat("The cache cannot open ", path, ": ", StatusText(file.status()))}};
+             absl::StrCat("The cache cannot open ", path, ": ", StatusText(file.status())),
+             fault_of(file.status())}};
   }
+  if (folder.held() && path == options_.file.path)
+    RemoveUnused(options_.folder, schema::kBesidePrefix, schema::kBesideSuffix);
   if (const int64_t from = (*file)->migrated_from(); from != 0 && health.reason.empty()) {
     health.reason = absl::StrCat("The cache file was brought from version ", from, " to version ",
                                  schema::kUserVersion, ".");
@@ -117,8 +146,9 @@ void FileKeeper::Adopt(Opened opened) {
 void FileKeeper::Report(const std::shared_ptr<CacheFile>& failed, const absl::Status& error) {
   if (error.ok() || absl::IsUnavailable(error)) return;
   if (absl::IsResourceExhausted(error) || absl::IsPermissionDenied(error)) {
-    Health health{State::kReadOnly, absl::StrCat("The cache cannot write ", options_.file.path,
-                                                 ": ", StatusText(error))};
+    Health health{State::kReadOnly,
+                  absl::StrCat("The cache cannot write ", failed->path(), ": ", StatusText(error)),
+                  absl::IsResourceExhausted(error) ? Fault::kFull : Fault::kNone};
     {
       MutexLock lock(mu_);
       if (file_ != failed || writes_blocked_) return;
@@ -140,7 +170,7 @@ void FileKeeper::Report(const std::shared_ptr<CacheFile>& failed, const absl::St
   } else {
     Adopt({nullptr,
            {State::kMemory,
-            absl::StrCat("The cache cannot use ", options_.file.path, ": ", StatusText(error))}});
+            absl::StrCat("The cache cannot use ", failed->path(), ": ", StatusText(error))}});
   }
 }
 
@@ -154,7 +184,7 @@ void FileKeeper::Tick() {
     blocked = writes_blocked_;
     due = retry_at_us_ != 0 && options_.now() >= retry_at_us_;
   }
-  if (file != nullptr && Identify(options_.file.path) != file->id()) {
+  if (file != nullptr && Identify(file->path()) != file->id()) {
     Adopt(Open(nullptr, "The cache file was removed or replaced by another process."));
   } else if (due && blocked) {
     Health health;

@@ -10,6 +10,9 @@
 //   kMemory <--------------------------------------------------------------- (retried every
 //   retry_us)
 //
+// A file that a newer version wrote is not touched: so a daemon of the version before, after a rollback, keeps its rows in another
+// file beside it, and the newer version finds its own again.
+//
 // Thread-safe. Callers hold the file by shared_ptr. They report a file that fails, and the keeper
 // decides what to do. Files are opened in the constructor, in Report and in Tick. Current and
 // Writable never wait for the disk.
@@ -53,6 +56,9 @@ class FileKeeper {
   // `damaged` is the file to set aside, if it is still the one at the path. Null: the file is
   // opened for another reason.
   Opened Open(const CacheFile* damaged, const std::string& why) UOPD_REQUIRES(open_mu_);
+  // Does what Open does, with the file at `path`.
+  Opened OpenAt(const std::string& path, const CacheFile* damaged, const std::string& why)
+      UOPD_REQUIRES(open_mu_);
   void Adopt(Opened opened) UOPD_EXCLUDES(mu_);
 
   const KeeperOptions options_;

@@ -27,7 +27,8 @@ FileTier::FileTier(FileTierOptions options, StatsTable& stats)
       queue_(
           options_.queue, [this](const std::vector<WriteOp>& ops) { return WriteBatch(ops); },
           [this] { keeper_.Tick(); }, [this] { recent_.Clear(); }) {
-  if (!options_.file.read_only) TakeOverRecent();
+  // What a daemon of the newer version has left is for the next of its kind.
+  if (!options_.file.read_only && keeper_.health().fault != Fault::kNewer) TakeOverRecent();
 }
 
 FileTier::~FileTier() = default;

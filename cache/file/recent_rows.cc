@@ -23,7 +23,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kRecentName = "uopd-recent-";
-constexpr std::string_view kRecentHead = "uopd recent rows 1\n";  // another version is not read
+constexpr std::string_view kRecentHead = "uopd recent rows 1\n";
+constexpr std::string_view kAnyRecentHead = "uopd recent rows ";
 
 std::string EncodeRecent(const Row& row) {
   std::string fields;
@@ -60,7 +61,11 @@ std::optional<std::vector<Row>> ReadRecent(const std::string& path) {
   if (in.bad()) return std::nullopt;
   const std::string bytes = std::move(copy).str();
   std::vector<Row> out;
-  if (!bytes.starts_with(kRecentHead)) return out;
+  if (!bytes.starts_with(kRecentHead)) {
+    if (bytes.starts_with(kAnyRecentHead))
+      return std::nullopt;  // a daemon of another version reads it
+    return out;
+  }
   ByteReader reader(std::string_view(bytes).substr(kRecentHead.size()));
   for (std::string fields; !reader.done() && reader.String(fields);) {
     auto row = DecodeRecent(fields);

@@ -12,6 +12,8 @@ namespace uopd::cache::schema {
 inline constexpr char kFileName[] = "uopd-cache.sqlite";
 inline constexpr char kFileNameOfVersion2[] = "uopd-cache-v2.sqlite";
 inline constexpr int64_t kUserVersion = 4;
+// The file of this version beside one of kFileName that a newer version wrote: "uopd-cache-v4.sqlite".
+inline constexpr char kBesidePrefix[] = "uopd-cache-v", kBesideSuffix[] = ".sqlite";
 inline constexpr int64_t kApplicationId = 0x756f7064;  // "uopd"
 
 // The blobs come last, so that walking the other columns does not read their overflow pages.

@@ -19,6 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr size_t kKeep = 2;
+constexpr std::chrono::hours kUnused{30 * 24};
 
 }  // namespace
 
@@ -75,6 +76,23 @@ void AdoptOldName(const std::string& old_path, const std::string& path) {
   // The journal first, for the same reason as in SetAside.
   fs::rename(old_path + "-journal", path + "-journal", error);
   fs::rename(old_path, path, error);
+}
+
+void RemoveUnused(const std::string& folder, std::string_view prefix, std::string_view suffix) {
+  std::error_code error;
+  std::vector<fs::path> unused;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (!name.starts_with(prefix) || !name.ends_with(suffix)) continue;
+    std::error_code unknown;
+    const fs::file_time_type written = fs::last_write_time(it->path(), unknown);
+    if (!unknown && fs::file_time_type::clock::now() - written > kUnused)
+      unused.push_back(it->path());
+  }
+  for (const fs::path& path : unused) {
+    fs::remove(path.string() + "-journal", error);
+    fs::remove(path, error);
+  }
 }
 
 absl::Status MakeFolder(const std::string& path) {

@@ -5,15 +5,14 @@
 #include <nlohmann/json.hpp>
 
 #include "client/cli/command.h"
-#include "client/cli/print_json.h"
 
 namespace uopd::cli {
 namespace {
 
 using nlohmann::json;
 
-absl::Status Devices(const Globals& globals) {
-  UOPD_ASSIGN(const auto session, globals.OpenSession());
+absl::Status Devices(Globals& globals) {
+  UOPD_ASSIGN(const auto session, globals.Connect());
   const v1::HelloResponse& hello = session->hello();
   if (globals.json) {
     json out = {{"server", hello.server()}, {"devices", json::array()}};
@@ -21,12 +20,13 @@ absl::Status Devices(const Globals& globals) {
       out["devices"].push_back({{"name", d.name()},
                                 {"kind", d.kind()},
                                 {"arch", d.arch()},
+                                {"baseline", d.baseline()},
                                 {"threads", d.threads()},
                                 {"memory_bytes", d.memory_bytes()},
                                 {"memory_used_bytes", d.memory_used_bytes()},
                                 {"unavailable_reason", d.unavailable_reason()}});
     }
-    PrintJson(out);
+    globals.data = out;
     return absl::OkStatus();
   }
   std::printf("%s\n", hello.server().c_str());
@@ -35,8 +35,10 @@ absl::Status Devices(const Globals& globals) {
       std::printf("%-8s unavailable: %s\n", d.name().c_str(), d.unavailable_reason().c_str());
       continue;
     }
-    std::printf("%-8s %s  %u threads  %.1f of %.1f GiB used\n", d.name().c_str(), d.arch().c_str(),
-                d.threads(), static_cast<double>(d.memory_used_bytes()) / (1 << 30),
+    const std::string baseline = d.baseline().empty() ? "" : " (" + d.baseline() + ")";
+    std::printf("%-8s %s%s  %u threads  %.1f of %.1f GiB used\n", d.name().c_str(),
+                d.arch().c_str(), baseline.c_str(), d.threads(),
+                static_cast<double>(d.memory_used_bytes()) / (1 << 30),
                 static_cast<double>(d.memory_bytes()) / (1 << 30));
   }
   return absl::OkStatus();

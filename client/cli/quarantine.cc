@@ -3,15 +3,13 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <ctime>
-#include <nlohmann/json.hpp>
 
+#include "client/cli/checks.h"
 #include "client/cli/command.h"
-#include "client/cli/print_json.h"
+#include "client/cli/operate/views.h"
 
 namespace uopd::cli {
 namespace {
-
-using nlohmann::json;
 
 std::string Time(uint64_t unix_s) {
   if (unix_s == 0) return "-";
@@ -22,35 +20,29 @@ std::string Time(uint64_t unix_s) {
   return {text, strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
 }
 
-absl::Status List(const Globals& globals) {
-  UOPD_ASSIGN(const auto session, globals.OpenSession());
+absl::Status List(Globals& globals) {
+  UOPD_ASSIGN(const auto session, globals.Connect());
   UOPD_ASSIGN(const v1::ListQuarantineResponse found, session->ListQuarantine());
-  json out = json::array();
+  if (globals.json) {
+    globals.data = ToJson(found);
+    return absl::OkStatus();
+  }
   for (const v1::QuarantinedJob& job : found.jobs()) {
-    if (globals.json) {
-      out.push_back({{"id", job.id()},
-                     {"pool", job.pool()},
-                     {"since", job.since_unix_s()},
-                     {"passing", job.passing()},
-                     {"reason", job.reason()}});
-      continue;
-    }
     std::printf("%.16s  %-8s %-20s  %s%s\n", job.id().c_str(), job.pool().c_str(),
                 Time(job.since_unix_s()).c_str(), job.reason().c_str(),
                 job.passing() ? " (for a while)" : "");
   }
-  if (globals.json) PrintJson(out);
   return absl::OkStatus();
 }
 
-absl::Status Clear(const Globals& globals, const std::string& id) {
-  UOPD_ASSIGN(const auto session, globals.OpenSession());
+absl::Status Clear(Globals& globals, const std::string& id) {
+  UOPD_ASSIGN(const auto session, globals.Connect());
   v1::ClearQuarantineRequest request;
   request.set_id(id);
   UOPD_ASSIGN(const v1::ClearQuarantineResponse response, session->ClearQuarantine(request));
   const uint64_t cleared = response.cleared();
   if (globals.json) {
-    PrintJson({{"cleared", cleared}});
+    globals.data = {{"cleared", cleared}};
   } else {
     std::printf("%llu cleared\n", static_cast<unsigned long long>(cleared));
   }
@@ -68,7 +60,8 @@ void AddQuarantine(CLI::App& app, Globals& globals) {
   });
   CLI::App* clear = quarantine->add_subcommand("clear", "allow one job, or all, to be tried again");
   auto id = std::make_shared<std::string>();
-  clear->add_option("id", *id, "id of a listed job, or its first digits; absent: all jobs");
+  clear->add_option("id", *id, "id of a listed job, or its first digits; absent: all jobs")
+      ->check(HexDigits());
   clear->callback([&globals, id] { globals.status = Clear(globals, *id); });
 }
 

@@ -3,19 +3,17 @@
 
 #include <zlib.h>
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 
+#include "client/data/files.h"
 #include "core/base/status.h"
 #include "core/base/text.h"
 
 namespace uopd::client {
 namespace {
 
-constexpr size_t kMaxFile = size_t{1} << 30;
+constexpr size_t kMaxArray = size_t{1} << 30;
 
 absl::StatusOr<std::string> Gunzip(std::string_view in, size_t max_bytes) {
   z_stream z{};
@@ -57,7 +55,7 @@ absl::StatusOr<IdxArray> LoadIdx(const std::string& folder, const std::string& s
       std::error_code error;
       if (!std::filesystem::exists(path, error)) continue;
       UOPD_ASSIGN(std::string file, ReadFile(path));
-      auto array = ParseIdx(file, kMaxFile);
+      auto array = ParseIdx(file, kMaxArray);
       if (!array.ok()) return WithFrame(array.status(), Cat("reading ", path));
       if (array->dims.size() != rank)
         return Invalid(Cat(path, " has ", array->dims.size(), " dimensions, not ", rank));
@@ -68,20 +66,6 @@ absl::StatusOr<IdxArray> LoadIdx(const std::string& folder, const std::string& s
 }
 
 }  // namespace
-
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  std::error_code error;
-  const auto size = std::filesystem::file_size(path, error);
-  if (error) return absl::NotFoundError(Cat("cannot read ", path, ": ", error.message()));
-  if (size > kMaxFile * 4)
-    return absl::ResourceExhaustedError(Cat(path, " has ", size, " bytes, which is too many"));
-  std::ifstream in(path, std::ios::binary);
-  std::string out(size, '\0');
-  in.read(out.data(), static_cast<std::streamsize>(size));
-  if (!in || static_cast<uintmax_t>(in.gcount()) != size)
-    return absl::NotFoundError(Cat("cannot read ", path, ": ", std::strerror(errno)));
-  return out;
-}
 
 absl::StatusOr<IdxArray> ParseIdx(std::string_view file, size_t max_bytes) {
   std::string unpacked;

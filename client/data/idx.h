@@ -31,6 +31,4 @@ struct Examples {
 // train-images-idx3-ubyte as well as train-images.idx3-ubyte, each with or without .gz.
 absl::StatusOr<Examples> LoadExamples(const std::string& folder, const std::string& prefix);
 
-absl::StatusOr<std::string> ReadFile(const std::string& path);
-
 }  // namespace uopd::client

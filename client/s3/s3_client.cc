@@ -50,7 +50,7 @@ void Append(List& list, const std::string& text) {
 
 // `error`: errno right after the call that failed. Later calls, such as those of libcurl, change errno.
 absl::Status FileError(const char* what, int error) {
-  return absl::UnavailableError(Cat("the file ", what, ": ", std::strerror(error)));
+  return absl::ErrnoToStatus(error, Cat("the file ", what));
 }
 
 // Whether a failure of the connection may be gone a moment later. A certificate that is refused now will be refused later.

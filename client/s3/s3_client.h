@@ -39,8 +39,8 @@ class S3Client {
   explicit S3Client(Options options) : options_(std::move(options)) {}
 
   // NOT_FOUND: there is no such object or bucket. PERMISSION_DENIED: the credentials do not do. RESOURCE_EXHAUSTED: larger than
-  // Options::max_bytes. UNAVAILABLE: the server does not answer, or the file cannot be read or written.
-  // FAILED_PRECONDITION: the server refuses otherwise.
+  // Options::max_bytes. UNAVAILABLE: the server does not answer.
+  // FAILED_PRECONDITION: the server refuses otherwise. Others: the file cannot be read or written.
   absl::Status Get(const ObjectName& name, const std::string& path);  // replaces the file
   absl::Status Put(const ObjectName& name, const std::string& path);
 

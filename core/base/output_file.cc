@@ -40,8 +40,6 @@ std::optional<int> DescriptorOf(std::string_view path) {
   return std::nullopt;
 }
 
-bool NamesStream(std::string_view path) { return path == kNull || DescriptorOf(path); }
-
 absl::StatusOr<UniqueFd> OpenStream(const std::string& path) {
   const auto number = DescriptorOf(path);
   UniqueFd out(number ? fcntl(*number, F_DUPFD_CLOEXEC, 0)
@@ -79,6 +77,8 @@ absl::StatusOr<std::optional<mode_t>> LookAt(int folder, const std::string& name
 }
 
 }  // namespace
+
+bool NamesStream(std::string_view path) { return path == kNull || DescriptorOf(path); }
 
 absl::StatusOr<std::string> FollowOwnLinks(const std::string& path) {
   constexpr int kMaxLinks = 40;  // as the system has it
@@ -146,7 +146,8 @@ absl::StatusOr<OutputFile> OutputFile::Create(const std::string& path, const Opt
     if (!state->fd && errno != EEXIST) break;
   }
   if (!state->fd) return FileError("creating a file beside", path);
-  if (mode && fchmod(state->fd.get(), *mode) != 0) return FileError("giving its mode to", path);
+  if (mode && options.keeps_mode && fchmod(state->fd.get(), *mode) != 0)
+    return FileError("giving its mode to", path);
   return OutputFile(std::move(state));
 }
 

@@ -8,7 +8,7 @@
 //   /proc/self/fd/N, /dev/null
 //   anything else                            INVALID_ARGUMENT: a link, a pipe, a device, a socket, a folder
 //
-// A regular file of this user that is replaced gives its mode to the new one. Errors name the file.
+// A regular file of this user that is replaced gives its mode to the new one, if Options does not say otherwise. Errors name the file.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -20,6 +20,9 @@
 
 namespace uopd {
 
+// Whether `path` is one of the names of streams above.
+bool NamesStream(std::string_view path);
+
 // What `path` stands for, if it is a symbolic link that this user or root has made; `path` if it is no link. INVALID_ARGUMENT: a
 // link of somebody else is on the way. The names of streams stay as they are.
 absl::StatusOr<std::string> FollowOwnLinks(const std::string& path);
@@ -29,8 +32,9 @@ class OutputFile {
   struct Options {
     unsigned mode = 0666;  // of a new file; the umask takes its part
     bool own_links =
-        false;             // a link is taken for what FollowOwnLinks says, instead of being refused
-    bool durable = false;  // Keep waits for the disk
+        false;  // a link is taken for what FollowOwnLinks says, instead of being refused
+    bool keeps_mode = true;  // of a file that is replaced
+    bool durable = false;    // Keep waits for the disk
   };
 
   static absl::StatusOr<OutputFile> Create(const std::string& path, const Options& options);

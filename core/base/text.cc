@@ -24,4 +24,18 @@ void AppendPart(std::string& out, __int128 v) {
   out.append(p, buffer + sizeof buffer);
 }
 
+std::string WithoutControls(std::string_view text, std::string_view kept) {
+  constexpr std::string_view kHex = "0123456789abcdef";
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if ((byte >= 0x20 && byte != 0x7f) || kept.find(c) != std::string_view::npos) {
+      out.push_back(c);
+    } else {
+      Append(out, "\\x", kHex[byte >> 4], kHex[byte & 15]);
+    }
+  }
+  return out;
+}
+
 }  // namespace uopd

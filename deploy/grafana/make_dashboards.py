@@ -61,15 +61,15 @@ OVERVIEW = {
     panel("Uptime", "s", "Time since the start of the process.", "time() - uopd_process_start_time_seconds{@}", kind="stat", width=6, height=5),
   ],
   "Requests": [
-    panel("Requests", "reqps", "Calls that ended, by method. A stream (Pipeline, Upload, Download) is one call.",
+    panel("Requests", "reqps", "Calls that ended, by method. A message of a Pipeline counts as the call that it stands for.",
           (rate("uopd_rpc_duration_seconds_count", "method"), "{{method}}"), stack=True),
     panel("Errors", "percentunit", "Part of the calls that failed by a fault of the daemon: INTERNAL, UNAVAILABLE, DATA_LOSS, UNKNOWN.",
           "uopd:request_errors:ratio_rate5m{@}", steps=ERRORS),
     panel("Calls by status", "reqps", "Calls that did not end with OK, by status.",
           (f'{rate("uopd_rpc_duration_seconds_count", "code", """code!="OK",""")} or sum(rate(uopd_rpc_duration_seconds_count{{@}}[$__rate_interval])) * 0',
            "{{code}}")),
-    panel("Latency of calls", "s", "Time of calls that are no streams. Points lead to requests: trace_id, or request_id, which is `req` in the log.",
-          *quantiles("uopd_rpc_duration_seconds", "", "", 'method!~"Upload|Download|Pipeline",')),
+    panel("Latency of calls", "s", "Time of calls and of messages of pipelines. Points lead to requests: trace_id, or request_id, which is `req` in the log.",
+          *quantiles("uopd_rpc_duration_seconds", "", "", 'method!~"Upload|Download|Pipeline|WatchTune|ExportCache|ImportCache",')),
     panel("Phases, 99th percentile", "s", "Time that a request spends in a phase. `queue` is the wait for a thread.",
           ("histogram_quantile(0.99, sum by (phase, le) (rate(uopd_phase_duration_seconds_bucket{@}[$__rate_interval])))", "{{phase}}")),
     panel("Where the time goes", "s", "Seconds per second that all requests together spend in each phase.",
@@ -87,15 +87,19 @@ OVERVIEW = {
           ("uopd_pool_busy{@} / uopd_pool_threads{@}", "{{instance}} {{pool}}"), steps=BUSY),
     panel("Wait for a thread, 99th percentile", "s", "The phase `queue` of requests.", "uopd:queue_wait_seconds:p99_5m{@}",
           steps=[(None, "green"), (1, "red")]),
+    panel("Oldest task that waits", "s", "Time for which the task that has waited longest for a thread has waited, by pool.",
+          ("uopd_pool_oldest_wait_seconds{@}", "{{instance}} {{pool}}"), steps=[(None, "green"), (60, "red")]),
     panel("Memory for clients", "bytes", "Memory that the daemon holds for clients, and limits.total_bytes.",
           ("sum by (class) (uopd_client_bytes{@})", "{{class}}"), ("sum(uopd_client_bytes_limit{@})", "limit")),
     panel("Memory of devices", "percentunit", "Part of the memory that the daemon may use on a device: in live buffers.",
           ('uopd_device_memory_bytes{state="used",@} / ignoring(state) uopd_device_memory_limit_bytes{@}', "{{instance}} {{device}}"), steps=BUSY),
     panel("Memory refused", "ops", "Refusals of memory for clients, by the limit that was reached.",
           (rate("uopd_memory_refused_total", "limit"), "{{limit}}")),
-    panel("Processor time of the daemon", "percentunit", "Processors that the daemon keeps busy, without its workers.",
-          (rate("uopd_process_cpu_seconds_total", "instance"), "{{instance}}")),
-    panel("Resident memory", "bytes", "Resident memory of the daemon, without its workers.", "uopd_process_resident_memory_bytes{@}"),
+    panel("Processor time", "percentunit", "Processors that the daemon and its worker processes keep busy.",
+          (rate("uopd_process_cpu_seconds_total", "instance"), "{{instance}} daemon"),
+          (rate("uopd_workers_cpu_seconds_total", "instance"), "{{instance}} workers")),
+    panel("Resident memory", "bytes", "Resident memory of the daemon and of its worker processes. What workers share counts for each.",
+          ("uopd_process_resident_memory_bytes{@}", "{{instance}} daemon"), ("uopd_workers_resident_memory_bytes{@}", "{{instance}} {{process}}")),
     panel("Quarantine", "short", "Jobs that killed a worker process and are not run again (uopctl quarantine list).",
           ("uopd_quarantined_jobs{@}", "{{instance}} {{pool}}"), steps=NONE_GOOD),
   ],
@@ -244,7 +248,100 @@ REWRITES = {
   ],
 }
 
-DASHBOARDS = {"overview": ("uopd", OVERVIEW), "cache": ("uopd: cache", CACHE), "tuning": ("uopd: tuning", TUNING),
+OBJECTIVE = [(None, "green"), (1, "orange"), (14.4, "red")]  # times the rate at which 30 days use up what the objective allows
+WAITS = [(None, "green"), (0.01, "red")]
+USERS = {
+  "Objectives": [
+    panel("Burn of availability", "short", "How fast the errors that an objective of 99.9 % allows are used up: 1 uses them up in 30 days. Over an hour.",
+          "uopd:request_errors:ratio_rate1h{@} / 0.001", kind="stat", steps=OBJECTIVE, width=6, height=6),
+    panel("Burn of latency", "short", "The same for the objective that 99 % of the requests for programs wait at most 1 s, their time on devices aside.",
+          "uopd:request_waits:ratio_rate1h{@} / 0.01", kind="stat", steps=OBJECTIVE, width=6, height=6),
+    panel("Errors by method", "percentunit", "Part of the calls of a method that failed by a fault of the daemon, over an hour.",
+          ("uopd:method_request_errors:ratio_rate1h{@}", "{{instance}} {{method}}"), steps=ERRORS, width=12, height=6),
+    panel("Errors by tenant", "percentunit", "Part of the calls of a tenant that failed by a fault of the daemon, over an hour.",
+          ("uopd:tenant_request_errors:ratio_rate1h{@}", "{{instance}} {{tenant}}"), steps=ERRORS, width=6),
+    panel("Errors by program", "percentunit", "Part of the requests for a program that failed by a fault of the daemon, over an hour.",
+          ("uopd:program_request_errors:ratio_rate1h{@}", "{{instance}} {{program}}"), steps=ERRORS, width=6),
+    panel("Waits by tenant", "percentunit", "Part of the requests for programs of a tenant that waited over 1 s, over an hour.",
+          ("uopd:tenant_request_waits:ratio_rate1h{@}", "{{instance}} {{tenant}}"), steps=WAITS, width=6),
+    panel("Waits by program", "percentunit", "Part of the requests for a program that waited over 1 s, over an hour.",
+          ("uopd:program_request_waits:ratio_rate1h{@}", "{{instance}} {{program}}"), steps=WAITS, width=6),
+  ],
+  "Who and how much": [
+    panel("Requests by tenant", "reqps", "Calls that ended. `-` stands for callers without a token.", (rate("uopd_tenant_requests_total", "tenant"), "{{tenant}}"), stack=True),
+    panel("Sessions by tenant", "short", "Open sessions.", ("sum by (tenant) (uopd_tenant_sessions{@})", "{{tenant}}"), stack=True),
+    panel("Memory by tenant", "bytes", "Memory held by the sessions of a tenant: buffers, answers, kept values.",
+          ("sum by (tenant) (uopd_tenant_session_bytes{@})", "{{tenant}}"), stack=True),
+    panel("Bytes by tenant", "Bps", "Bytes of buffers and graphs.", (rate("uopd_tenant_bytes_total", "tenant, direction"), "{{tenant}} {{direction}}")),
+    panel("Time on devices by tenant", "s", "Seconds per second that requests of a tenant spend on devices.",
+          ('sum by (tenant) (uopd:tenant_seconds:rate5m{part="device",@})', "{{tenant}}"), stack=True),
+    panel("Top programs", "s", "Seconds per second that requests for a program take, by the first digits of its digest. The rest is `other`.",
+          (f'topk(10, {rate("uopd_program_seconds_total", "program")})', "{{program}}"), stack=True),
+  ],
+  "How fast": [
+    panel("Time of requests by tenant", "s", "Prepare, Execute and Run.", *quantiles("uopd_tenant_request_duration_seconds", "tenant, ", "{{tenant}}", 'span="total",')),
+    panel("Waits of requests by tenant", "s", "The same without the time on devices: queue, compile, and the daemon's own work.",
+          *quantiles("uopd_tenant_request_duration_seconds", "tenant, ", "{{tenant}}", 'span="waited",')),
+    panel("Where the time goes", "s", "Seconds per second of all requests, by part. wire: the daemon waits for clients to send or take bytes.",
+          ("sum by (part) (uopd:tenant_seconds:rate5m{@})", "{{part}}"), stack=True),
+    panel("Where the time of programs goes", "s", "Seconds per second of the requests for each program, by part.",
+          (f'topk(15, {rate("uopd_program_seconds_total", "program, part")})', "{{program}} {{part}}"), stack=True, width=16),
+    panel("Slow requests", "ops", "Requests over log.slow_ms, by method; the log line `slow request` has each.",
+          (f'{rate("uopd_slow_requests_total", "method")} or sum(rate(uopd_rpc_duration_seconds_count{{@}}[$__rate_interval])) * 0', "{{method}}")),
+  ],
+  "Refused why": [
+    panel("Refusals by tenant", "reqps", "Calls that did not end with OK, by tenant and status.",
+          (f'{rate("uopd_tenant_requests_total", "tenant, code", """code!="OK",""")} or sum(rate(uopd_tenant_requests_total{{@}}[$__rate_interval])) * 0',
+           "{{tenant}} {{code}}"), width=12),
+    panel("Memory refused", "ops", "Refusals of memory for clients, by the limit that was reached.", (rate("uopd_memory_refused_total", "limit"), "{{limit}}"), width=12),
+  ],
+}
+
+SAVINGS = {
+  "Compiles": [
+    panel("Saved", "s", "Seconds of compiles and searches per second that did not happen, because the result was found: by memory, disk or cluster. "
+          "By tuning: seconds of kernels that its opts saved.", (rate("uopd_saved_seconds_total", "by"), "{{by}}"), stack=True, width=12),
+    panel("Saved since the start", "s", "The same in total.", ("sum by (by) (uopd_saved_seconds_total{@})", "{{by}}"), kind="bargauge", width=6),
+    panel("Spent since the start", "s", "Processor time of the worker processes: compiles and tuning.", "uopd_workers_cpu_seconds_total{@}", kind="bargauge", width=6),
+  ],
+  "Tuning": [
+    panel("Is tuning worth it", "s", "Seconds per second: what tuning saves in kernels, and the processor time of the workers, compiles among it.",
+          ('sum(rate(uopd_saved_seconds_total{by="tuning",@}[$__rate_interval]))', "saved"), ("sum(rate(uopd_workers_cpu_seconds_total{@}[$__rate_interval]))", "spent"), width=12),
+    panel("Kernels that gained most", "s", "Seconds per second that tuning saves, by kernel.",
+          (f'topk(10, {rate("uopd_kernel_saved_seconds_total", "device, kernel")})', OF_KERNEL), stack=True, width=12),
+    panel("A launch now", "s", "Mean time of a launch.",
+          (f'{rate("uopd_kernel_seconds_total", "device, kernel")} / {rate("uopd_kernel_launches_total", "device, kernel")}', OF_KERNEL), width=12),
+    panel("A launch without tuning", "s", "What the same launches would take with the heuristic's opts, as the search measured both.",
+          (f'({rate("uopd_kernel_seconds_total", "device, kernel")} + {rate("uopd_kernel_saved_seconds_total", "device, kernel")})'
+           f' / {rate("uopd_kernel_launches_total", "device, kernel")}', OF_KERNEL), width=12),
+  ],
+}
+
+CAPACITY = {
+  "Now": [
+    panel("Devices busy", "percentunit", "Part of the time in which a device has a run of a client.", (rate("uopd_device_busy_seconds_total", "instance, device"), "{{instance}} {{device}}"),
+          kind="bargauge", steps=BUSY),
+    panel("Memory that is left", "bytes", "limits.total_bytes without what clients hold: what the next client can have, up to limits.session_bytes.",
+          "uopd_client_bytes_limit{@} - ignoring(class) sum without (class) (uopd_client_bytes{@})", kind="bargauge"),
+    panel("Wait of the next request", "s", "Median and 99th percentile of the phase `queue`: what the next client would get.",
+          *quantiles("uopd_phase_duration_seconds", "", "", 'phase="queue",')),
+  ],
+  "Over time": [
+    panel("Devices busy over time", "percentunit", "Part of the time in which a device has a run of a client.",
+          (rate("uopd_device_busy_seconds_total", "instance, device"), "{{instance}} {{device}}"), steps=BUSY),
+    panel("Memory for clients", "percentunit", "Part of limits.total_bytes that clients hold.",
+          "sum without (class) (uopd_client_bytes{@}) / uopd_client_bytes_limit{@}", steps=BUSY),
+    panel("Memory of devices", "percentunit", "Part of the memory that the daemon may use on a device: in live buffers.",
+          ('uopd_device_memory_bytes{state="used",@} / ignoring(state) uopd_device_memory_limit_bytes{@}', "{{instance}} {{device}}"), steps=BUSY),
+    panel("Threads", "percentunit", "Part of the threads of a pool that work.", ("uopd_pool_busy{@} / uopd_pool_threads{@}", "{{instance}} {{pool}}"), steps=BUSY),
+    panel("Tasks that wait", "short", "Tasks without a thread, by pool.", ("uopd_pool_waiting{@}", "{{instance}} {{pool}}")),
+    panel("Processors", "short", "Processors that the daemon and its workers keep busy.",
+          ("sum by (instance) (rate(uopd_process_cpu_seconds_total{@}[$__rate_interval]) + rate(uopd_workers_cpu_seconds_total{@}[$__rate_interval]))", "{{instance}}")),
+  ],
+}
+
+DASHBOARDS = {"users": ("uopd: users", USERS), "savings": ("uopd: savings", SAVINGS), "capacity": ("uopd: capacity", CAPACITY),
+              "overview": ("uopd", OVERVIEW), "cache": ("uopd: cache", CACHE), "tuning": ("uopd: tuning", TUNING),
               "kernels": ("uopd: kernels", KERNELS), "rewrites": ("uopd: rewrite rules", REWRITES)}
 
 

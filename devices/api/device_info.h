@@ -23,6 +23,8 @@ struct DeviceInfo {
   bool runs_inline = false;
   // True: the device is not here. Its kernels are compiled, and nothing runs (devices/gpu/compile_only_device.h).
   bool compiles_only = false;
+  // The instructions that kernels may use, as the operator named them. Empty: all that the device has.
+  std::string baseline;
 };
 
 }  // namespace uopd::devices

@@ -105,7 +105,8 @@ absl::StatusOr<MemoryPool::Block> MemoryPool::Take(size_t bytes) {
   if (block.data != nullptr) return block;
   MutexLock lock(mu_);
   stats_.used_bytes -= block.bytes;
-  return exhausted("the machine has no memory left for it");
+  const std::string why = raw_->Scarcity(block.bytes);
+  return exhausted(why.empty() ? "the machine has no memory left for it" : why);
 }
 
 void MemoryPool::Free(Block block) {

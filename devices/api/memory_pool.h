@@ -14,6 +14,7 @@
 #include <deque>
 #include <list>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -29,6 +30,8 @@ class RawMemory {
   virtual ~RawMemory() = default;
   virtual void* Allocate(size_t bytes) = 0;  // null when no memory is left
   virtual void Free(void* data, size_t bytes) = 0;
+  // Why so many bytes cannot be had now, as a part of a sentence; empty: unknown.
+  virtual std::string Scarcity(size_t) const { return ""; }
   // Sets every byte of a block, and waits until that is done.
   virtual absl::Status Fill(void* data, size_t bytes, std::byte value) = 0;
 };

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "devices/cpu/cpu_device.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -10,6 +8,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/machine/process_limits.h"
 #include "devices/api/host/host_stream.h"
 #include "devices/api/host/thread_priority.h"
 #include "devices/cpu/disassemble.h"
@@ -59,14 +58,6 @@ class CpuExecutable final : public HostExecutable {
   const std::unique_ptr<CpuJit::Code> code_;
 };
 
-// Number of processors that this process may run on. Containers often set it lower than the number
-// of processors of the machine.
-int UsableProcessors() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
-}
-
 // An upper bound: two multiply-adds of whole vectors per cycle, at a frequency that no processor
 // reaches.
 double PeakOps(const Target& target) {
@@ -81,6 +72,7 @@ DeviceInfo MakeInfo(const CpuOptions& options, const Target& target) {
   info.max_buffer_bytes = info.total_bytes = bytes;
   info.peak_ops = PeakOps(target);
   info.runs_inline = !options.background;
+  info.baseline = options.baseline;
   return info;
 }
 

@@ -37,6 +37,7 @@ struct CpuOptions {
   int threads = 0;                       // 0: one per processor that this process may use
   std::chrono::microseconds spin{1000};  // how long idle threads spin before they park
   std::optional<std::string> features;   // replaces the processor's features; "" is plain x86-64
+  std::string baseline;                  // DeviceInfo::baseline
   HostHeap::Options memory;
   CommandQueue::Delay background;  // streams work late and in the background
 };

@@ -1,46 +1,20 @@
 // SPDX-License-Identifier: MIT
 #include "devices/cpu/cpu_target.h"
 
-#include <llvm/ADT/StringMap.h>
 #include <llvm/Config/llvm-config.h>
 #include <llvm/TargetParser/Host.h>
 #include <llvm/TargetParser/Triple.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <limits>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "devices/cpu/cpu_baseline.h"
 #include "devices/cpu/cpu_caches.h"
 
 namespace uopd::devices::cpu {
 namespace {
-
-// AMX registers need the permission of the operating system, once per process. Without it their
-// first use kills the process.
-bool MayUseAmx() {
-#if defined(__x86_64__)
-  constexpr long kRequestPermission = 0x1023, kTileData = 18;
-  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-#else
-  return false;
-#endif
-}
-
-std::string HostFeatures() {
-  std::vector<std::string> on;
-  for (const auto& feature : llvm::sys::getHostCPUFeatures()) {
-    if (feature.second) on.push_back("+" + feature.first().str());
-  }
-  const auto amx = [](const std::string& feature) { return absl::StartsWith(feature, "+amx"); };
-  if (std::any_of(on.begin(), on.end(), amx) && !MayUseAmx()) std::erase_if(on, amx);
-  std::sort(on.begin(), on.end());
-  return absl::StrJoin(on, ",");
-}
 
 bool HasAll(const CpuTarget& target, std::initializer_list<const char*> features) {
   return std::all_of(features.begin(), features.end(),
@@ -64,7 +38,7 @@ CpuTarget MakeCpuTarget(const std::optional<std::string>& features) {
   target.triple = llvm::sys::getProcessTriple();
   const llvm::Triple triple(target.triple);
   target.arch = triple.getArchName().str();
-  target.features = features ? *features : HostFeatures();
+  target.features = features ? *features : FeaturesText(ReadMachineFeatures());
   if (!triple.isX86()) {
     target.cpu = target.tune = "generic";
     return target;

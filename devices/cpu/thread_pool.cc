@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "core/base/machine/process_limits.h"
+
 namespace uopd::devices::cpu {
 namespace {
 
@@ -47,10 +49,12 @@ void BindTo(int processor) {
 
 ThreadPool::ThreadPool(int threads, std::chrono::microseconds spin, ThreadPriority priority)
     // On a single core, spinning would keep the thread that one waits for from running.
-    : spin_(std::thread::hardware_concurrency() > 1 ? spin : std::chrono::microseconds(0)),
+    : spin_(UsableProcessors() > 1 ? spin : std::chrono::microseconds(0)),
       n_threads_(std::max(threads, 1)) {
+  // With a quota of less than all processors, a thread must be able to go where one is free.
   if (const std::vector<int> processors = Processors();
-      n_threads_ > 1 && processors.size() == static_cast<size_t>(n_threads_)) {
+      n_threads_ > 1 && processors.size() == static_cast<size_t>(n_threads_) &&
+      !ProcessLimits::AtStart().quota) {
     bound_ = true;
     for (const int p : processors) workers_.emplace_back().processor = p;
   } else {

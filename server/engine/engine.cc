@@ -2,20 +2,21 @@
 #include "server/engine/engine.h"
 
 #include <algorithm>
-#include <thread>
 
 #include "absl/strings/str_join.h"
+#include "core/base/machine/process_limits.h"
 #include "core/base/telemetry/log.h"
+#include "core/base/telemetry/metrics.h"
 #include "core/base/text.h"
 #include "server/engine/base/lease_owner.h"
 #include "server/engine/base/random_id.h"
+#include "server/engine/base/shutting_down.h"
+#include "server/engine/usage/tenant_usage.h"
 
 namespace uopd::engine {
 namespace {
 
-int Cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
-
-int RunThreads() { return std::max(4, 2 * Cores()); }
+int RunThreads() { return std::max(4, 2 * UsableProcessors()); }
 
 // The limits leave a thread for other clients even if the runs of one client never end.
 TaskPool::Running RunningLimits() {
@@ -25,13 +26,6 @@ TaskPool::Running RunningLimits() {
 
 // How many sessions the engine makes kept values for at the same time.
 constexpr int kMakingThreads = 2;
-
-// A run that was told to end and still runs after this time is stuck in its device. Kernels read
-// the stop word several times in a tenth of a second.
-constexpr std::chrono::seconds kStuckLimit{2};
-
-// A client notices if its request waits longer than this for a thread.
-constexpr std::chrono::seconds kBusyLimit{1};
 
 // The part of a message that is reserved for what surrounds the returned data.
 constexpr int64_t kMessageReserve = 16 << 10;
@@ -48,21 +42,26 @@ SessionOptions SessionOptionsOf(const Config& config) {
   return out;
 }
 
-ir::WireLimits WireLimitsOf(const Config& config) {
-  ir::WireLimits out;
+GraphLimits GraphLimitsOf(const Config& config, Quota& total) {
+  GraphLimits out;
   out.max_nodes = static_cast<size_t>(config.limits_max_graph_nodes());
+  out.charge = [&total](int64_t bytes) -> absl::StatusOr<std::shared_ptr<const void>> {
+    UOPD_ASSIGN(Charge charge, Charge::Take(total, bytes, ByteClass::kGraphs));
+    return std::make_shared<const Charge>(std::move(charge));
+  };
   return out;
 }
 
 int CompileThreads(const Config& config) {
   // The thread that asks for kernels also compiles.
   const int64_t wanted = config.compile_threads();
-  return wanted > 0 ? static_cast<int>(wanted) : Cores();
+  return wanted > 0 ? static_cast<int>(wanted) : UsableProcessors();
 }
 
 CompileService::Options CompileOptionsOf(const Config& config, const DeviceSet& devices,
                                          Workers* workers, KernelTuner* tuner,
-                                         KeyExplainer& explainer, RecentFailures& failures) {
+                                         KeyExplainer& explainer, RecentFailures& failures,
+                                         Quota& total) {
   CompileService::Options out;
   if (workers != nullptr) {
     out.compilers = &workers->compile();
@@ -83,8 +82,8 @@ CompileService::Options CompileOptionsOf(const Config& config, const DeviceSet& 
   out.tuning.gate.alone_after_us = std::chrono::microseconds(config.tune_alone_after_ms()).count();
   out.repro_folder = Cat(config.server_data_dir(), "/repro");
   out.device_list = absl::StrJoin(devices.names(), ",");
-  out.limits = WireLimitsOf(config);
-  out.threads = std::max(8, 4 * Cores());
+  out.limits = GraphLimitsOf(config, total);
+  out.threads = std::max(8, 4 * UsableProcessors());
   return out;
 }
 
@@ -95,7 +94,7 @@ std::unique_ptr<Workers> MakeWorkers(const Config& config, const DeviceSet& devi
 }
 
 std::unique_ptr<WorkerTuner> MakeTuner(const Config& config, Workers* workers,
-                                       const SearchMemory& memory) {
+                                       worker::ForkServer* forks, const SearchMemory& memory) {
   if (workers == nullptr) return nullptr;
   WorkerTuner::Limits limits;
   limits.timeout = config.tune_timeout_ms();
@@ -103,7 +102,7 @@ std::unique_ptr<WorkerTuner> MakeTuner(const Config& config, Workers* workers,
   limits.max_candidates = static_cast<int>(config.tune_candidates());
   return std::make_unique<WorkerTuner>(
       [workers](const devices::Device& device) { return workers->tuning(device.info().name); },
-      limits, &memory);
+      limits, &memory, [forks] { return forks->Unready(); });
 }
 
 }  // namespace
@@ -121,16 +120,9 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
   absl::Status opened = engine->devices_.Get("").status();
   if (absl::IsInvalidArgument(opened)) return opened;
   if (!opened.ok()) UOPD_LOG(kError, "the default device is not ready", {"why", opened});
-  if (const std::string& path = config.server_token_file(); !path.empty()) {
-    auto tenants = Tenants::Read(path);
-    if (!tenants.ok()) return WithFrame(tenants.status(), "reading setting server.token_file");
-    engine->tenants_ = *std::move(tenants);
-  }
-  if (absl::Status operators = engine->tenants_.SetOperators(config.server_operators());
-      !operators.ok()) {
-    return WithFrame(operators, "reading setting server.operators");
-  }
+  UOPD_TRY(engine->ReloadTenants(config));
   UOPD_ASSIGN(engine->instance_, RandomId());
+  Publish(engine->GetReadiness(false));  // so that the series exist before the first request
   if (config.compile_warm_up()) engine->compile_.WarmUp();
   return engine;
 }
@@ -147,9 +139,13 @@ Engine::Engine(const Config& config, std::unique_ptr<GraphCompiler> graph_compil
       debug_(static_cast<int>(config.debug_level())),
       beam_(static_cast<int>(config.tune_beam())),
       stream_idle_ms_(config.limits_stream_idle_ms().count()),
+      slow_ns_(std::chrono::nanoseconds(config.log_slow_ms()).count()),
+      drain_timeout_ms_(config.server_drain_timeout_ms().count()),
+      settings_(ViewsOf(config)),
       peer_rates_(config.limits_peer_requests_per_s()),
       total_("limits.total_bytes", config.limits_total_bytes()),
       graph_compiler_(std::move(graph_compiler)),
+      token_file_(config.server_token_file()),
       store_(std::move(store)),
       devices_(std::move(registry)),
       failures_({.unsupported = config.cache_failure_unsupported_ms(),
@@ -158,12 +154,12 @@ Engine::Engine(const Config& config, std::unique_ptr<GraphCompiler> graph_compil
       forks_(forks),
       workers_(MakeWorkers(config, devices_, forks, *store_)),
       search_memory_(*store_),
-      tuner_(MakeTuner(config, workers_.get(), search_memory_)),
+      tuner_(MakeTuner(config, workers_.get(), forks, search_memory_)),
       compilers_(CompileThreads(config), SIZE_MAX),
-      explainer_(*graph_compiler_, *store_, devices_, WireLimitsOf(config)),
-      compile_(
-          CompileOptionsOf(config, devices_, workers_.get(), tuner_.get(), explainer_, failures_),
-          *graph_compiler_, *store_, devices_, compilers_),
+      explainer_(*graph_compiler_, *store_, devices_, GraphLimitsOf(config, total_)),
+      compile_(CompileOptionsOf(config, devices_, workers_.get(), tuner_.get(), explainer_,
+                                failures_, total_),
+               *graph_compiler_, *store_, devices_, compilers_),
       cache_operator_(*store_, *graph_compiler_, devices_, compile_.tuning(), tuner_.get()),
       tune_operations_({.owner = LeaseOwner()}, compile_, *store_),
       kept_programs_(compile_, devices_),
@@ -180,13 +176,11 @@ Engine::Engine(const Config& config, std::unique_ptr<GraphCompiler> graph_compil
                .devices = devices_,
                .client_bytes = total_,
                .failures = failures_,
+               .sessions = sessions_,
                .maybe_workers = workers_.get(),
-               .pools = {{"requests", &task_pool_},
-                         {"long_runs", &long_runs_},
-                         {"makings", &makings_},
-                         {"graphs", &compile_.pool_of_new_graphs()},
-                         {"own_graphs", &compile_.pool_of_own_graphs()},
-                         {"compile", &compilers_}}}) {
+               .maybe_forks = forks_,
+               .pools = Pools(),
+               .also = [this] { Publish(GetReadiness(false)); }}) {
   cache_operator_.set_pinned_percent(config.cache_pinned_percent());
   total_.set_reclaim([this] { return sessions_.Reclaim(); });
 }
@@ -202,9 +196,34 @@ void Engine::Reload(const Config& config) {
   store_->SetMaxBytes(config.cache_max_bytes());
   cache_operator_.set_pinned_percent(config.cache_pinned_percent());
   stream_idle_ms_ = config.limits_stream_idle_ms().count();
+  slow_ns_ = std::chrono::nanoseconds(config.log_slow_ms()).count();
+  drain_timeout_ms_ = config.server_drain_timeout_ms().count();
   peer_rates_.set_per_second(config.limits_peer_requests_per_s());
   total_.set_limit(config.limits_total_bytes());
   sessions_.set_options(SessionOptionsOf(config));
+  const MutexLock lock(settings_mu_);
+  TakeReloadable(config, settings_);
+}
+
+absl::Status Engine::ReloadTenants(const Config& config) {
+  auto tenants = std::make_shared<Tenants>();
+  if (!token_file_.empty()) {
+    auto read = Tenants::Read(token_file_);
+    if (!read.ok()) return WithFrame(read.status(), "reading setting server.token_file");
+    *tenants = *std::move(read);
+  }
+  const absl::Status operators =
+      config.About("server.operators", tenants->SetOperators(config.server_operators()));
+  // The first fault of a tenant is then an increase.
+  if (tenants->names().size() <= TenantUse::kShown) {
+    for (const std::string& name : tenants->names()) metrics::TenantFaults({name});
+  }
+  MutexLock lock(tenants_mu_);
+  if (!operators.ok() && tenants_ != nullptr) tenants->KeepOperatorsOf(*tenants_);
+  if (tenants_ != nullptr && *tenants == *tenants_) return operators;
+  tenants_ = std::move(tenants);
+  tenants_version_.fetch_add(1, std::memory_order_acq_rel);
+  return operators;
 }
 
 absl::StatusOr<Work> Engine::Begin() {
@@ -212,7 +231,7 @@ absl::StatusOr<Work> Engine::Begin() {
   // Drain.
   working_.fetch_add(1);
   Work work(this);
-  if (draining_.load()) return absl::UnavailableError("daemon is shutting down");
+  if (draining_.load()) return ShuttingDown();
   return work;
 }
 
@@ -222,18 +241,23 @@ void Engine::EndWork() {
   drained_.notify_all();
 }
 
-bool Engine::Drain(std::chrono::steady_clock::time_point deadline) {
+Engine::Drained Engine::Drain(std::chrono::steady_clock::time_point deadline) {
+  Leave();
   draining_.store(true);
   tune_operations_.Stop();
   compile_.StopTuning();
   compile_.StopUpgrades();
   const bool done = AwaitWork(deadline);
+  Drained out;
+  if (!done) {
+    out = {std::max<int64_t>(working_.load(), 1), sessions_.in_use()};
+  }
   compile_.StopCompiling();
   if (!done) {
     watch_.StopAll();
     AwaitWork(std::chrono::steady_clock::now() + kStopTime);
   }
-  return done;
+  return out;
 }
 
 bool Engine::AwaitWork(std::chrono::steady_clock::time_point deadline) {
@@ -241,42 +265,6 @@ bool Engine::AwaitWork(std::chrono::steady_clock::time_point deadline) {
   // Limit the deadline: a distant one overflows when the library converts it to the system's clock.
   deadline = std::min(deadline, std::chrono::steady_clock::now() + std::chrono::hours(24));
   return lock.WaitUntil(drained_, deadline, [this] { return working_.load() == 0; });
-}
-
-std::string Engine::Unready() {
-  if (draining()) return "draining";
-  std::string out;
-  const auto add = [&](std::string_view reason) {
-    if (!reason.empty()) Append(out, out.empty() ? "" : "; ", reason);
-  };
-  NoteLosses();
-  const auto device = devices_.Get("");
-  add(StatusText(device.ok() ? (*device)->device().status() : device.status()));
-  if (forks_ != nullptr) add(forks_->Unready());
-  const cache::Health cache = store_->health();
-  const bool writes = cache.state == cache::State::kOk || cache.state == cache::State::kRecovered;
-  if (!writes && cache_writes_) add(Cat("the cache cannot be written: ", cache.reason));
-  if (task_pool_.AllBusyFor() > kBusyLimit) {
-    add(Cat("all ", task_pool_.threads(),
-            " threads for requests have been busy for over a second"));
-  }
-  if (compile_.AllBusyFor() > kBusyLimit) {
-    add("all threads for graphs that are not prepared yet have been busy for over a second");
-  }
-  if (const auto late = watch_.LongestOverdue(); late > kStuckLimit) {
-    add(Cat("a device is stuck: a run that was told to end ",
-            std::chrono::duration_cast<std::chrono::seconds>(late).count(), " s ago goes on"));
-  }
-  return out;
-}
-
-std::string Engine::DevicesNotReady() {
-  NoteLosses();
-  std::string out;
-  for (const devices::DeviceEntry& entry : devices_.NotReady()) {
-    Append(out, "device ", entry.name, " is not ready: ", StatusText(entry.status), "\n");
-  }
-  return out;
 }
 
 std::vector<std::pair<std::string, bool>> Engine::ReadyDevices(bool reopen) {

@@ -25,7 +25,9 @@
 #include "server/engine/kept/kept_runs.h"
 #include "server/engine/operate/cache_operator.h"
 #include "server/engine/operate/cache_transfer.h"
+#include "server/engine/operate/daemon_status.h"
 #include "server/engine/operate/tune_operations.h"
+#include "server/engine/readiness.h"
 #include "server/engine/report/roofs.h"
 #include "server/engine/run/run_service.h"
 #include "server/engine/session/peer_rates.h"
@@ -94,20 +96,36 @@ class Engine {
 
   // Begins a request. UNAVAILABLE once the daemon drains.
   absl::StatusOr<Work> Begin();
-  // Refuses new work and ends tuning and upgrades at once. True: all work is done before `deadline`. Otherwise
-  // the runs and compiles that remain are told to end, and have kStopTime to notice.
-  bool Drain(std::chrono::steady_clock::time_point deadline) UOPD_EXCLUDES(drain_mu_);
+  // From now on the daemon says that it is not ready; it still serves.
+  void Leave() { leaving_.store(true, std::memory_order_release); }
+  bool leaving() const { return leaving_.load(std::memory_order_acquire); }
+  // What a drain cut off.
+  struct Drained {
+    int64_t requests = 0;
+    size_t sessions = 0;                                      // of which a request was cut off
+    explicit operator bool() const { return requests == 0; }  // nothing
+  };
+  // Refuses new work and ends tuning and upgrades at once. Work that is not done at `deadline` is cut off: the runs and compiles that
+  // remain are told to end, and have kStopTime to notice.
+  Drained Drain(std::chrono::steady_clock::time_point deadline) UOPD_EXCLUDES(drain_mu_);
   bool draining() const { return draining_.load(std::memory_order_acquire); }
-  // Empty if requests can be served properly; otherwise all reasons why not. Of the devices only the
-  // default one counts.
-  std::string Unready();
-  // A line for each device that is not ready: its name and why. Devices that nobody has asked for yet
-  // are not opened to find out.
-  std::string DevicesNotReady();
+  // Devices that nobody has asked for yet are not opened to find out. With `reopen`, the default device is tried again, which may
+  // take seconds.
+  Readiness GetReadiness(bool reopen);
+  // The reasons why requests cannot be served properly; empty: they can.
+  std::string Unready() { return Texts(GetReadiness(true).not_ready, "; "); }
   // Every configured device, and whether it is ready to run something; one that nobody has asked for yet is, one of
   // device.compile_only never is. With `reopen`, lost devices are tried again, as soon as the registry allows it. That
   // may take seconds.
   std::vector<std::pair<std::string, bool>> ReadyDevices(bool reopen);
+
+  // For operators. Opens nothing.
+  DaemonStatus Status();
+  std::vector<SettingView> SettingsInEffect() UOPD_EXCLUDES(settings_mu_);
+  // server.drain_timeout_ms
+  std::chrono::milliseconds drain_timeout() const {
+    return std::chrono::milliseconds(drain_timeout_ms_.load(std::memory_order_relaxed));
+  }
 
   // Another one after every start of the daemon.
   const std::string& instance() const { return instance_; }
@@ -119,7 +137,15 @@ class Engine {
   PeerRates& peer_rates() { return peer_rates_; }
   DeviceSet& devices() { return devices_; }
   cache::Store& store() { return *store_; }
-  const Tenants& tenants() const { return tenants_; }
+  // Those of now, who do not change; a reload puts others in their place.
+  std::shared_ptr<const Tenants> tenants() const UOPD_EXCLUDES(tenants_mu_) {
+    MutexLock lock(tenants_mu_);
+    return tenants_;
+  }
+  uint64_t tenants_version() const { return tenants_version_.load(std::memory_order_acquire); }
+  // Reads the file of tokens that the daemon was started with, and who is an operator. An error about the file changes nothing. After one about
+  // operators they stay as they were, and the tokens are those of the file: what was taken away has to go.
+  absl::Status ReloadTenants(const Config& config) UOPD_EXCLUDES(tenants_mu_);
   TaskPool& task_pool() { return task_pool_; }
   KeyExplainer& explainer() { return explainer_; }
   CacheOperator& cache_operator() { return cache_operator_; }
@@ -183,6 +209,8 @@ class Engine {
   std::chrono::milliseconds stream_idle() const {
     return std::chrono::milliseconds(stream_idle_ms_.load(std::memory_order_relaxed));
   }
+  // Requests that take longer are written to the log. 0: none.
+  int64_t slow_ns() const { return slow_ns_.load(std::memory_order_relaxed); }
   int64_t session_bytes() const { return session_bytes_.load(std::memory_order_relaxed); }
 
  private:
@@ -191,6 +219,8 @@ class Engine {
          std::unique_ptr<cache::Store> store, std::unique_ptr<devices::Registry> registry,
          worker::ForkServer* forks);
   void EndWork();
+  // The pools of threads, by the names that metrics have.
+  std::vector<std::pair<const char*, const TaskPool*>> Pools();
   // Lets go of everything that is on devices that were lost since the last call.
   void NoteLosses();
   // BufferStore::TakeLoss. After a loss it also lets go of everything else.
@@ -240,10 +270,13 @@ class Engine {
   std::atomic<int64_t> session_bytes_, kept_bytes_;
   std::atomic<int64_t> run_ms_;
   std::atomic<int> debug_, beam_;
-  std::atomic<int64_t> stream_idle_ms_;
+  std::atomic<int64_t> stream_idle_ms_, slow_ns_, drain_timeout_ms_;
+  const int64_t started_us_ = cache::WallClockUs();
+  Mutex settings_mu_;
+  std::vector<SettingView> settings_ UOPD_GUARDED_BY(settings_mu_);
   // Used when a Work ends, which may happen on a thread of the pools below. So the pools are
   // destroyed before these members.
-  std::atomic<bool> draining_{false};
+  std::atomic<bool> leaving_{false}, draining_{false};
   std::atomic<int64_t> working_{0};
   Mutex drain_mu_;
   std::condition_variable drained_;
@@ -251,7 +284,10 @@ class Engine {
   Quota total_;
   UnreadAnswers unread_{total_};
   const std::unique_ptr<GraphCompiler> graph_compiler_;
-  Tenants tenants_;       // set by Create
+  const std::string token_file_;
+  mutable Mutex tenants_mu_;
+  std::shared_ptr<const Tenants> tenants_ UOPD_GUARDED_BY(tenants_mu_);  // set by Create
+  std::atomic<uint64_t> tenants_version_{0};
   std::string instance_;  // set by Create
   const std::unique_ptr<cache::Store> store_;
   DeviceSet devices_;

@@ -59,7 +59,9 @@ void Engine::RunIn(RequestContext& request, Session& session, const ExecuteCall&
   RunInput input{request, std::move(program), session.buffers(), call.run, std::move(limits),
                  watch_,  task_pool_,         &preemptible_};
   const ProgramKey key{digest, Resolved(call.options)};
+  session.NoteRun(digest);
   done = [this, &session, done = std::move(done)](absl::StatusOr<ExecuteResult> result) mutable {
+    session.NoteRunEnd();
     if (!result.ok()) result = Explained(session, result.status());
     done(std::move(result));
   };

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "server/engine/gauges.h"
 
-#include <sys/resource.h>
-#include <unistd.h>
-
-#include <fstream>
 #include <map>
 
 #include "core/base/telemetry/metrics.h"
+#include "server/engine/usage/tenant_usage.h"
 
 namespace uopd::engine {
 namespace {
@@ -21,27 +18,6 @@ constexpr int kUsageShare = 100;
 void RaiseTo(Counter& counter, uint64_t total) {
   const uint64_t now = counter.value();
   if (total > now) counter.Increment(total - now);
-}
-
-uint64_t NsOf(const timeval& time) {
-  return (static_cast<uint64_t>(time.tv_sec) * 1'000'000 + static_cast<uint64_t>(time.tv_usec)) *
-         1000;
-}
-
-void PublishProcess() {
-  rusage usage{};
-  if (getrusage(RUSAGE_SELF, &usage) == 0) {
-    const uint64_t ns = NsOf(usage.ru_utime) + NsOf(usage.ru_stime);
-    TimeCounter& cpu = metrics::ProcessCpu();
-    const auto counted = static_cast<uint64_t>(cpu.seconds() * 1e9);
-    if (ns > counted) cpu.AddNs(ns - counted);
-  }
-  std::ifstream statm("/proc/self/statm");
-  int64_t pages = 0, resident = 0;
-  if (statm >> pages >> resident) {
-    metrics::ProcessResident().Set(static_cast<double>(resident) *
-                                   static_cast<double>(sysconf(_SC_PAGESIZE)));
-  }
 }
 
 }  // namespace
@@ -71,12 +47,14 @@ void Gauges::Loop() {
       }
     }
     Publish();
+    if (sources_.also) sources_.also();
   }
 }
 
 void Gauges::Publish() {
   for (const auto& [name, pool] : sources_.pools) {
     metrics::PoolWaiting({name}).Set(static_cast<double>(pool->waiting()));
+    metrics::PoolOldestWait({name}).Set(static_cast<double>(pool->OldestWaitNs()) * 1e-9);
     metrics::PoolBusy({name}).Set(pool->busy());
     metrics::PoolThreads({name}).Set(pool->threads());
   }
@@ -92,7 +70,10 @@ void Gauges::Publish() {
         .Set(static_cast<double>(failures[kind]));
   }
   sources_.devices.kernel_usage().Publish();
-  PublishProcess();
+  sources_.devices.program_usage().Publish();
+  sources_.devices.PublishBusy();
+  processes_.Publish(sources_.maybe_forks == nullptr ? -1 : sources_.maybe_forks->pid());
+  PublishTenants();
   PublishWorkers();
   PublishCache();
 }
@@ -114,6 +95,20 @@ void Gauges::PublishWorkers() {
   for (const auto& [pool, sum] : pools) quarantined[pool] = 0;
   for (const auto& one : sources_.maybe_workers->ListQuarantine()) ++quarantined[one.pool];
   for (const auto& [pool, jobs] : quarantined) metrics::QuarantinedJobs({pool}).Set(jobs);
+}
+
+// A tenant whose sessions have ended stays at 0. Tenants without series of their own share one, "other".
+void Gauges::PublishTenants() {
+  for (auto& [tenant, share] : tenants_) share = {};
+  for (const auto& [tenant, share] : sources_.sessions.ByTenant()) {
+    SessionTable::TenantShare& sum = tenants_[TenantUse::Of(tenant).label()];
+    sum.sessions += share.sessions;
+    sum.bytes += share.bytes;
+  }
+  for (const auto& [tenant, share] : tenants_) {
+    metrics::TenantSessions({tenant}).Set(static_cast<double>(share.sessions));
+    metrics::TenantSessionBytes({tenant}).Set(static_cast<double>(share.bytes));
+  }
 }
 
 void Gauges::PublishCache() {

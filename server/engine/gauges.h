@@ -6,6 +6,9 @@
 #pragma once
 #include <chrono>
 #include <condition_variable>
+#include <functional>
+#include <map>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -17,7 +20,9 @@
 #include "server/engine/base/task_pool.h"
 #include "server/engine/cache_gauges.h"
 #include "server/engine/session/quota.h"
+#include "server/engine/session/session_table.h"
 #include "server/engine/tune/workers.h"
+#include "server/engine/usage/process_usage.h"
 
 namespace uopd::engine {
 
@@ -29,8 +34,11 @@ class Gauges {
     DeviceSet& devices;
     const Quota& client_bytes;
     RecentFailures& failures;
-    Workers* maybe_workers;  // null: none
+    const SessionTable& sessions;
+    Workers* maybe_workers;                 // null: none
+    const worker::ForkServer* maybe_forks;  // null: none
     std::vector<std::pair<const char*, const TaskPool*>> pools;
+    std::function<void()> also;  // writes what only the engine knows; called by the thread alone
   };
 
   explicit Gauges(Sources sources);
@@ -45,11 +53,14 @@ class Gauges {
   void Publish();
   void PublishCache();
   void PublishWorkers();
+  void PublishTenants();
 
   const Sources sources_;
   // Used by the thread only.
   Clock::time_point next_usage_;
   CacheGauges cache_;
+  ProcessUsage processes_;
+  std::map<std::string, SessionTable::TenantShare> tenants_;  // all that had sessions
   Mutex mu_;
   std::condition_variable changed_;
   bool ending_ UOPD_GUARDED_BY(mu_) = false;

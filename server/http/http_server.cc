@@ -72,15 +72,26 @@ HttpServer::HttpServer(ReadinessFn readiness, std::chrono::milliseconds head_lim
 
 HttpServer::~HttpServer() { Stop(); }
 
+absl::Status HttpServer::Check(const net::Address& address) {
+  if (IsNumeric(address) || address.host == "localhost") return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("HTTP address (", ToText(address), ") is no host:port with an IP address"));
+}
+
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(
     const std::string& address, ReadinessFn readiness, std::chrono::milliseconds head_limit) {
   UOPD_ASSIGN(const net::Address at, net::ParseAddress(address));
-  if (!IsNumeric(at) && at.host != "localhost") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("HTTP address (", address, ") is no host:port with an IP address"));
-  }
+  UOPD_TRY(Check(at));
+  UOPD_ASSIGN(auto bound, net::Listener::Bind(at));
+  return Start(std::move(bound), std::move(readiness), head_limit);
+}
+
+absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(
+    std::unique_ptr<net::Listener> bound, ReadinessFn readiness,
+    std::chrono::milliseconds head_limit) {
+  UOPD_TRY(bound->Open());
   std::unique_ptr<HttpServer> server(new HttpServer(std::move(readiness), head_limit));
-  UOPD_ASSIGN(server->listener_, net::Listener::Listen(at));
+  server->listener_ = std::move(bound);
   server->address_ = ToText(server->listener_->address());
   server->stop_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   server->thread_ = std::thread([self = server.get()] { self->Run(); });
@@ -135,9 +146,10 @@ std::string HttpServer::Answer(std::string_view head) {
   try {  // the readiness function or the serializer may throw
     if (method != "GET" && method != "HEAD") return Reply(405, {kText, "only GET and HEAD\n"});
     if (path == "/readyz") {
-      const auto [reasons, notes] = readiness_();
-      return reasons.empty() ? Reply(200, {kText, absl::StrCat("ready\n", notes)}, body)
-                             : Reply(503, {kText, absl::StrCat(reasons, "\n", notes)}, body);
+      const auto [reasons, degraded] = readiness_();
+      if (!reasons.empty()) return Reply(503, {kText, absl::StrCat(reasons, "\n", degraded)}, body);
+      return Reply(
+          200, {kText, degraded.empty() ? "ready\n" : absl::StrCat("degraded\n", degraded)}, body);
     }
     if (path == "/metrics") {
       return Reply(200, pages_.Get(PrefersOpenMetrics(head)), body);

@@ -30,7 +30,7 @@ inline constexpr std::chrono::milliseconds kAnswerLimit{10'000};  // for reading
 struct Readiness {
   // Empty if the daemon takes requests; otherwise why not, in a few words: "starting", "draining".
   std::string reasons;
-  std::string notes;  // lines about what does not keep it from being ready
+  std::string degraded;  // lines about what it lacks and serves without
 };
 using ReadinessFn = std::function<Readiness()>;
 
@@ -40,6 +40,12 @@ class HttpServer {
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(
       const std::string& address, ReadinessFn readiness,
       std::chrono::milliseconds head_limit = kHeadLimit);
+  // The same at an address that is bound already.
+  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(
+      std::unique_ptr<net::Listener> bound, ReadinessFn readiness,
+      std::chrono::milliseconds head_limit = kHeadLimit);
+  // INVALID_ARGUMENT: this is no address for Start.
+  static absl::Status Check(const net::Address& address);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;

@@ -74,6 +74,7 @@ Acceptor::Acceptor(const Listener& listener, AcceptorOptions options, HandOver h
 }
 
 Acceptor::~Acceptor() {
+  *ending_ = true;
   eventfd_write(stop_.get(), 1);
   thread_.join();
   Count(-static_cast<double>(open_.size()));
@@ -175,10 +176,11 @@ bool Acceptor::Guard(int fd, const std::string& peer) {
   return GuardSocket(fd, *options_.frames,
                      {.on_refused = offend,
                       .on_closed =
-                          [offend](const GuardedBytes& bytes) {
-                            // The server ends a connection beside words of its peer: they were wrong.
+                          [offend, ending = ending_](const GuardedBytes& bytes) {
+                            // The server ends a connection beside words of its peer: they were wrong, unless it ends all.
                             const bool at_once = Clock::now() - bytes.last_received < kAtOnce;
-                            if (!bytes.ended && at_once) offend("refused by the server");
+                            if (!bytes.ended && at_once && !*ending)
+                              offend("refused by the server");
                           }},
                      {peer, unfinished_});
 }

@@ -97,6 +97,8 @@ class Acceptor {
   const HandOver hand_over_;
   UniqueFd epoll_, stop_;
   const std::shared_ptr<Offenders> offenders_ = std::make_shared<Offenders>();
+  // The daemon ends, and closes all connections by itself. Connections outlive the acceptor.
+  const std::shared_ptr<std::atomic<bool>> ending_ = std::make_shared<std::atomic<bool>>(false);
   const std::shared_ptr<UnfinishedMessages> unfinished_;
 
   // Used by the thread only.

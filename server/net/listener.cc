@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "core/base/config/config_values.h"
 #include "core/base/text.h"
 
 namespace uopd::net {
@@ -34,9 +35,7 @@ std::string LockPath(const Address& address) { return address.path + ".lock"; }
 absl::StatusOr<mode_t> ModeOf(const SocketFile& file) {
   if (file.mode.empty()) return file.group.empty() ? 0600 : 0660;
   unsigned mode = 0;
-  const char* const end = file.mode.data() + file.mode.size();
-  const auto [stop, error] = std::from_chars(file.mode.data(), end, mode, 8);
-  if (error != std::errc() || stop != end || mode > 0777) {
+  if (!config::ParseFileMode(file.mode, &mode)) {
     return absl::InvalidArgumentError(
         Cat("setting server.socket_mode (", file.mode, ") is no octal mode from 0 to 0777"));
   }
@@ -77,8 +76,14 @@ int PortOf(int fd) {
                                            : reinterpret_cast<sockaddr_in&>(bound).sin_port);
 }
 
-// A socket that listens at `found` with this port. If there is none, errno has the reason.
-UniqueFd ListenAt(const addrinfo& found, int port) {
+// Connections that are closed keep the port of a process that ended for a minute, unless they had this.
+bool AllowReuse(int fd) {
+  const int on = 1;
+  return setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0;
+}
+
+// A socket that is bound to `found` with this port. If there is none, errno has the reason.
+UniqueFd BindAt(const addrinfo& found, int port) {
   sockaddr_storage to{};
   std::memcpy(&to, found.ai_addr, found.ai_addrlen);
   const auto wire_port = htons(static_cast<uint16_t>(port));
@@ -90,12 +95,13 @@ UniqueFd ListenAt(const addrinfo& found, int port) {
   UniqueFd fd = NewSocket(found.ai_family, found.ai_protocol);
   if (!fd) return fd;
   const int on = 1;
-  // Makes a port free that a dead process left. A port at which another process listens stays in
-  // use.
-  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&to), found.ai_addrlen) != 0 ||
-      listen(fd.get(), kBacklog) != 0) {
+  const auto try_bind = [&] {
+    return bind(fd.get(), reinterpret_cast<sockaddr*>(&to), found.ai_addrlen) == 0;
+  };
+  // A port that is bound and not open yet is refused to others, unless both have SO_REUSEADDR. So only what a dead process left
+  // is taken with it; a port at which another process listens stays in use anyway.
+  if (!try_bind() && !(errno == EADDRINUSE && AllowReuse(fd.get()) && try_bind())) {
     const int error = errno;
     fd.Reset();
     errno = error;
@@ -105,14 +111,34 @@ UniqueFd ListenAt(const addrinfo& found, int port) {
 
 }  // namespace
 
+absl::Status Check(const SocketFile& file) {
+  UOPD_TRY(ModeOf(file).status());
+  return GroupOf(file).status();
+}
+
 absl::StatusOr<std::unique_ptr<Listener>> Listener::Listen(const Address& address,
                                                            const SocketFile& file) {
-  std::unique_ptr<Listener> out(new Listener(address));
-  UOPD_TRY(address.kind == Address::kTcp ? out->ListenTcp() : out->ListenUnix(file));
+  UOPD_ASSIGN(std::unique_ptr<Listener> out, Bind(address, file));
+  UOPD_TRY(out->Open());
   return out;
 }
 
-absl::Status Listener::ListenTcp() {
+absl::StatusOr<std::unique_ptr<Listener>> Listener::Bind(const Address& address,
+                                                         const SocketFile& file) {
+  std::unique_ptr<Listener> out(new Listener(address));
+  UOPD_TRY(address.kind == Address::kTcp ? out->BindTcp() : out->BindUnix(file));
+  return out;
+}
+
+absl::Status Listener::Open() {
+  for (const UniqueFd& socket : sockets_) {
+    if (address_.kind == Address::kTcp) AllowReuse(socket.get());
+    if (listen(socket.get(), kBacklog) != 0) return Cannot("bound", address_, errno);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Listener::BindTcp() {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE;
@@ -123,7 +149,7 @@ absl::Status Listener::ListenTcp() {
   }
   int error = 0;
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
-    UniqueFd fd = ListenAt(*one, address_.port);
+    UniqueFd fd = BindAt(*one, address_.port);
     if (!fd) {
       error = errno;
       // A host name may have addresses of a family that this machine lacks. Then listen at the
@@ -142,7 +168,7 @@ absl::Status Listener::ListenTcp() {
   return Cannot("bound", address_, error);
 }
 
-absl::Status Listener::ListenUnix(const SocketFile& file) {
+absl::Status Listener::BindUnix(const SocketFile& file) {
   const bool has_file = address_.kind == Address::kUnix;
   UOPD_ASSIGN(const mode_t mode, ModeOf(file));
   UOPD_ASSIGN(const gid_t group, GroupOf(file));
@@ -162,14 +188,13 @@ absl::Status Listener::ListenUnix(const SocketFile& file) {
       device_ = made.st_dev;
       inode_ = made.st_ino;
     }
-    // Nobody can connect before listen(), so nobody can connect before the mode is right.
+    // Nobody can connect before Open, so nobody can connect before the mode is right.
     if (group != static_cast<gid_t>(-1) &&
         chown(address_.path.c_str(), static_cast<uid_t>(-1), group) != 0) {
       return Cannot(Cat("given to group ", file.group), address_, errno);
     }
     if (chmod(address_.path.c_str(), mode) != 0) return Cannot("given its mode", address_, errno);
   }
-  if (listen(fd.get(), kBacklog) != 0) return Cannot("bound", address_, errno);
   sockets_.push_back(std::move(fd));
   return absl::OkStatus();
 }

@@ -24,12 +24,20 @@ struct SocketFile {
   std::string group;  // name or number; empty: the group of the process
 };
 
+// INVALID_ARGUMENT: it has an invalid mode or group.
+absl::Status Check(const SocketFile& file);
+
 class Listener {
  public:
   // Returns a listener that listens already. Its sockets do not block. INVALID_ARGUMENT: an invalid
   // mode or group. UNAVAILABLE: the address cannot be bound, or another process serves it.
   static absl::StatusOr<std::unique_ptr<Listener>> Listen(const Address& address,
                                                           const SocketFile& file = {});
+  // The same in two steps: a listener that has its address, at which nobody can connect before Open. Errors as above; Open:
+  // UNAVAILABLE, another process was quicker.
+  static absl::StatusOr<std::unique_ptr<Listener>> Bind(const Address& address,
+                                                        const SocketFile& file = {});
+  absl::Status Open();
   ~Listener();
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
@@ -41,8 +49,8 @@ class Listener {
 
  private:
   explicit Listener(Address address) : address_(std::move(address)) {}
-  absl::Status ListenTcp();
-  absl::Status ListenUnix(const SocketFile& file);
+  absl::Status BindTcp();
+  absl::Status BindUnix(const SocketFile& file);
   absl::Status TakeLock();
   absl::Status RemoveStale() const;
 

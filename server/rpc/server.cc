@@ -13,6 +13,7 @@
 #include "core/base/text.h"
 #include "server/net/address.h"
 #include "server/net/guard_check.h"
+#include "server/rpc/call/request_record.h"
 
 namespace uopd::rpc {
 namespace {
@@ -20,6 +21,13 @@ namespace {
 // Memory for messages in flight, as a number of messages of the largest size.
 constexpr int64_t kMessagesInFlight = 64;
 constexpr int64_t kLeastQuota = int64_t{256} << 20;
+// Where little memory is for clients, messages in flight must not be more than a quarter of it, and a few must fit.
+constexpr int64_t kFewMessages = 4, kShareInFlight = 4;
+
+int64_t AtMostAShare(int64_t bytes, const Config& config) {
+  return std::max(kFewMessages * config.limits_max_message_bytes(),
+                  std::min(bytes, config.limits_total_bytes() / kShareInFlight));
+}
 
 ServiceLimits LimitsOf(const Config& config) {
   return {.max_message_bytes = static_cast<uint64_t>(config.limits_max_message_bytes()),
@@ -44,8 +52,9 @@ net::FrameLimits FrameLimitsOf(const Config& config) {
 // each send a message of the largest size.
 uint64_t MaxUnfinishedBytes(const Config& config) {
   constexpr int64_t kMessages = 8, kShare = 64;
-  return static_cast<uint64_t>(std::max(kMessages * config.limits_max_message_bytes(),
-                                        config.limits_total_bytes() / kShare));
+  return static_cast<uint64_t>(AtMostAShare(
+      std::max(kMessages * config.limits_max_message_bytes(), config.limits_total_bytes() / kShare),
+      config));
 }
 
 void OnEnded(const std::string& peer, const char* reason) {
@@ -79,18 +88,11 @@ void HandOver(grpc::experimental::ExternalConnectionAcceptor& to, int listener, 
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Server>> Server::Start(engine::Engine& engine,
-                                                      const Config& config) {
-  auto address = net::ParseAddress(config.server_listen());
-  if (!address.ok()) return WithFrame(address.status(), "reading setting server.listen");
-  if (!IsLocal(*address) && !config.server_allow_insecure_remote()) {
-    return absl::InvalidArgumentError(
-        Cat("setting server.listen (", config.server_listen(),
-            ") can be reached from other machines without authentication or encryption; "
-            "server.allow_insecure_remote permits it"));
-  }
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(engine::Engine& engine, const Config& config,
+                                                      std::unique_ptr<net::Listener> bound) {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  ShowFaults();
 
   std::unique_ptr<Server> out(
       new Server(engine, LimitsOf(config),
@@ -114,13 +116,15 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(engine::Engine& engine,
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   grpc::ResourceQuota quota("uopd");
-  quota.Resize(static_cast<size_t>(
-      std::max(kLeastQuota, kMessagesInFlight * config.limits_max_message_bytes())));
+  // Near its quota gRPC shrinks windows and resets streams of clients that did nothing wrong, so it is never small.
+  quota.Resize(static_cast<size_t>(std::max(
+      kLeastQuota, AtMostAShare(kMessagesInFlight * config.limits_max_message_bytes(), config))));
   builder.SetResourceQuota(quota);
-  UOPD_ASSIGN(out->listener_, net::Listener::Listen(*address, {config.server_socket_mode(),
-                                                               config.server_socket_group()}));
-  if (config.server_side_socket() && address->kind != net::Address::kTcp) {
-    auto side = SideSocket::Start(engine, *address, config);
+  out->listener_ = std::move(bound);
+  UOPD_TRY(out->listener_->Open());
+  const net::Address& address = out->listener_->address();
+  if (config.server_side_socket() && address.kind != net::Address::kTcp) {
+    auto side = SideSocket::Start(engine, address, config);
     if (side.ok()) {
       out->side_ = *std::move(side);
       out->service_.OfferSide();
@@ -131,7 +135,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(engine::Engine& engine,
   out->server_ = builder.BuildAndStart();
   if (out->server_ == nullptr) return absl::UnavailableError("gRPC server does not start");
   UOPD_TRY(net::CheckGuard([to = out->connections_.get()](int fd) { HandOver(*to, -1, fd); }));
-  out->address_ = ToText(out->listener_->address());
+  out->address_ = ToText(address);
   if (auto* health = out->server_->GetHealthCheckService()) {
     health->SetServingStatus(true);
     health->SetServingStatus("uopd.v1.UopdService", true);

@@ -23,11 +23,10 @@ namespace uopd::rpc {
 
 class Server {
  public:
-  // Returns a server that serves already. INVALID_ARGUMENT: an invalid address, or one that other
-  // machines can reach although server.allow_insecure_remote is off. UNAVAILABLE: an address that
-  // cannot be bound. The engine outlives the server.
-  static absl::StatusOr<std::unique_ptr<Server>> Start(engine::Engine& engine,
-                                                       const Config& config);
+  // Returns a server that serves at a bound address already. UNAVAILABLE: another process was quicker there. The engine outlives
+  // the server.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(engine::Engine& engine, const Config& config,
+                                                       std::unique_ptr<net::Listener> bound);
   ~Server();
 
   // The address with the port that was bound. unix:PATH is returned as it was given.

@@ -84,6 +84,7 @@ std::string WorkerSetup::Encode() const {
   PutString(out, devices);
   PutVarint(out, device_memory_bytes);
   PutSigned(out, cpu_threads);
+  PutString(out, cpu_features);
   PutVarint(out, cuda_ptx ? 1 : 0);
   PutVarint(out, cuda_specific ? 1 : 0);
   return out;
@@ -98,8 +99,8 @@ absl::StatusOr<WorkerSetup> WorkerSetup::Decode(std::string_view bytes) {
       !reader.Varint(out.retire_after_jobs) || !reader.Varint(out.retire_above_rss_bytes) ||
       !reader.Signed(nice) || !reader.String(out.devices) ||
       !reader.Varint(out.device_memory_bytes) || !reader.Signed(cpu_threads) ||
-      !reader.Varint(cuda_ptx) || cuda_ptx > 1 || !reader.Varint(cuda_specific) ||
-      cuda_specific > 1 || !reader.done()) {
+      !reader.String(out.cpu_features) || !reader.Varint(cuda_ptx) || cuda_ptx > 1 ||
+      !reader.Varint(cuda_specific) || cuda_specific > 1 || !reader.done()) {
     return absl::DataLossError("malformed worker setup");
   }
   out.nice = static_cast<int>(nice);
@@ -120,6 +121,7 @@ absl::StatusOr<devices::Registry*> WorkerState::Devices() {
     options.devices = setup_.devices;
     options.memory_limit_bytes = setup_.device_memory_bytes;
     options.cpu_threads = setup_.cpu_threads;
+    options.cpu_features = setup_.cpu_features;
     options.cuda_ptx = setup_.cuda_ptx;
     options.cuda_specific = setup_.cuda_specific;
     options.open = open_;

@@ -36,6 +36,7 @@ struct WorkerSetup {
   std::string devices = "CPU";          // as in RegistryOptions
   uint64_t device_memory_bytes = 0;
   int cpu_threads = 0;
+  std::string cpu_features;  // as in RegistryOptions
   bool cuda_ptx = false;
   bool cuda_specific = false;
 

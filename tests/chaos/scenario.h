@@ -26,6 +26,7 @@ struct Settings {
 
 struct Scenario {
   std::string name, doc;
+  // UNIMPLEMENTED: this machine cannot run it.
   std::function<absl::Status(const Settings&, Report&)> run;
 };
 std::vector<Scenario>& Scenarios();

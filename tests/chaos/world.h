@@ -28,8 +28,10 @@ namespace uopd::chaos {
 struct WorldOptions {
   std::string program;  // path of uopd
   uint64_t seed = 1;
-  std::vector<std::string> flags;  // flags of the daemon
-  bool keep = false;               // keep the folder with the data and the log after the end
+  std::vector<std::string> flags;     // flags of the daemon
+  bool keep = false;                  // keep the folder with the data and the log after the end
+  std::vector<std::string> groups{};  // of test::DaemonOptions
+  bool group_namespace = false;
 };
 
 class World {

@@ -8,6 +8,12 @@ add_library(uopd_fake_cuda STATIC ${sources})
 target_link_libraries(uopd_fake_cuda PUBLIC uopd_devices_cuda)
 uopd_compile_quickly(uopd_fake_cuda)
 
+# The same as a library of the driver's name, for daemons of tests.
+add_library(uopd_fake_libcuda SHARED ${CMAKE_SOURCE_DIR}/tests/support/cuda/library/fake_libcuda.cc)
+target_link_libraries(uopd_fake_libcuda PRIVATE uopd_fake_cuda -Wl,--exclude-libs,ALL -Wl,-Bsymbolic)
+set_target_properties(uopd_fake_libcuda PROPERTIES OUTPUT_NAME cuda SUFFIX .so.1 UNITY_BUILD OFF
+                      LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/fake_libcuda)
+
 # HIP over that.
 file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/support/hip/*.cc)
 add_library(uopd_fake_hip STATIC ${sources})

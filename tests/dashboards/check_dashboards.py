@@ -9,19 +9,19 @@ import os
 import pathlib
 import re
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import unittest
 import urllib.parse
-import urllib.request
 
 import grpc
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+import services
+from services import Processes, eventually, fetch, free_address, slow
 
 ROOT, UOPD, UOPCTL = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 PROMETHEUS = ROOT / "deploy/prometheus"
@@ -29,95 +29,11 @@ TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 RATE_INTERVAL = "20s"  # of $__rate_interval: the test is that short
 
 
-def free_address():
-  """A loopback address that was free a moment ago."""
-  with socket.socket() as s:
-    s.bind(("127.0.0.1", 0))
-    return f"127.0.0.1:{s.getsockname()[1]}"
+def matmul(n): return services.matmul(ROOT, n)
 
 
-def fetch(url, accept=None):
-  request = urllib.request.Request(url, headers={"Accept": accept} if accept else {})
-  try:
-    with urllib.request.urlopen(request, timeout=10) as answer: return answer.read().decode(), answer.headers["Content-Type"]
-  except urllib.error.HTTPError as error: return error.read().decode(), None
-
-
-def eventually(condition, seconds=40):
-  """The last value of `condition`, which is called until that is true or the time is over."""
-  limit = time.monotonic() + seconds
-  while True:
-    value = condition()
-    if value or time.monotonic() > limit: return value
-    time.sleep(0.2)
-
-
-def matmul(n):
-  """A product of two matrices (3, n) and (n, 2)."""
-  return (ROOT / "docs/examples/matmul.uop").read_text().replace("%1 = CONST<index> {4}", f"%1 = CONST<index> {{{n}}}")
-
-
-def slow(n, ops=1500):
-  """A kernel of so many operations, whose compile takes a while; another one for each n."""
-  lines = [f"%0 = CONST<index> {{{n}}}", "%1 = STACK<index> %0", "%2 = PARAM<f32> %1 {0, GLOBAL}", "%3 = PARAM<f32> %1 {1, GLOBAL}"]
-  for i in range(4, ops): lines.append(f"%{i} = {'MUL' if i % 2 else 'ADD'}<f32> %{i - 1}, %{2 + i % 3 % 2}")
-  return "\n".join(lines + [f"%{ops} = PARAM<f32> %1 {{2, GLOBAL}}", f"%{ops + 1} = STORE %{ops}, %{ops - 1}", f"%{ops + 2} = SINK %{ops + 1}"])
-
-
-def busy_compilers(daemon):
-  """Pid and processor time of each process that compiles kernels for a daemon."""
-  for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
-    try: text = stat.read_text()
-    except OSError: continue  # it has ended
-    name, fields = text[text.find("(") + 1:text.rfind(")")], text[text.rfind(")") + 2:].split()
-    if name == "uopd-compile" and fields[0] == "R":
-      parent = pathlib.Path(f"/proc/{fields[1]}/stat").read_text()  # the fork server
-      if int(parent[parent.rfind(")") + 2:].split()[1]) == daemon.process.pid: yield int(stat.parent.name), int(fields[11]) + int(fields[12])
-
-
-class Processes:
-  """Child processes in a folder; all end with it."""
-  def __init__(self):
-    self.folder = tempfile.TemporaryDirectory(prefix="uopd-dashboards-")
-    self.path = pathlib.Path(self.folder.name)
-    self.started = []
-
-  def start(self, name, *command, env=None):
-    with open(self.path / f"{name}.log", "w") as log:
-      self.started.append(subprocess.Popen(list(command), stdout=log, stderr=log, env={**os.environ, **(env or {})}, cwd=self.path))
-    return self.started[-1]
-
-  def end(self):
-    for process in self.started: process.terminate()
-    for process in self.started:
-      try: process.wait(20)
-      except subprocess.TimeoutExpired: process.kill()
-    self.folder.cleanup()
-
-
-class Daemon:
-  def __init__(self, processes, name, *flags, env=None):
-    folder = processes.path / name
-    folder.mkdir()
-    ready = folder / "ready.json"
-    self.address = f"unix:{folder}/socket"
-    self.process = processes.start(name, UOPD, f"--listen={self.address}", "--http-listen=127.0.0.1:0", f"--data-dir={folder}/data",
-                                   f"--ready-file={ready}", f"--log-file={folder}/log", *flags, env=env)
-    if not eventually(lambda: ready.exists() and ready.read_text().endswith("\n")): raise RuntimeError(f"{name} does not start")
-    self.http = json.loads(ready.read_text())["http"]
-
-  def run(self, graph, *flags):
-    with tempfile.NamedTemporaryFile("w", suffix=".uop") as file:
-      file.write(graph)
-      file.flush()
-      done = subprocess.run([UOPCTL, "--address", self.address, "run", *flags, file.name], capture_output=True, text=True, timeout=60)
-    return done.returncode, done.stderr
-
-  def metrics(self, accept=None): return fetch(f"http://{self.http}/metrics", accept)
-
-  def value(self, series):
-    found = re.search(rf"^{re.escape(series)} (\S+)$", self.metrics()[0], re.MULTILINE)
-    return float(found[1]) if found else 0.0
+class Daemon(services.Daemon):
+  def __init__(self, processes, name, *flags, env=None): super().__init__(processes, UOPD, UOPCTL, name, *flags, env=env)
 
 
 class Dashboards(unittest.TestCase):
@@ -172,10 +88,6 @@ class Dashboards(unittest.TestCase):
         daemon.run(graph, *flags)
         cls.call_with_trace(daemon)
 
-  def control(self, daemon, *arguments):
-    done = subprocess.run([UOPCTL, "--address", daemon.address, *arguments], capture_output=True, text=True, timeout=60)
-    return done.returncode, done.stdout + done.stderr
-
   def import_a_winner(self):
     """A winner of a daemon outside of the cluster, which the second one runs against the reference."""
     stranger = Daemon(self.processes, "stranger", self.sign_key)
@@ -183,7 +95,7 @@ class Dashboards(unittest.TestCase):
     graph.write_text(matmul(7))
     for daemon, *arguments in ((stranger, "tune", str(graph), "--beam", "3", "--candidates", "4"), (stranger, "cache", "export", str(bundle)),
                                (self.second, "cache", "import", "--run", str(bundle))):
-      code, text = self.control(daemon, *arguments)
+      code, text = daemon.control(*arguments)
       self.assertEqual(code, 0, f"{arguments}: {text}")
     self.assertEqual(self.second.value('uopd_imported_winners_total{result="proven"}'), 1)
 
@@ -191,7 +103,7 @@ class Dashboards(unittest.TestCase):
     """Twice: the second operation gets the failure of the first from memory."""
     graph = self.processes.path / "slow.uop"
     graph.write_text(slow(5000, 10_000))
-    for _ in range(2): self.control(self.third, "tune", str(graph), "--device", "CPU:0", "--beam", "1")
+    for _ in range(2): self.third.control("tune", str(graph), "--device", "CPU:0", "--beam", "1")
     self.assertGreaterEqual(self.third.value('uopd_failures_remembered_total{kind="tuning"}'), 1)
     self.assertTrue(eventually(lambda: self.third.value('uopd_failures_held{kind="tuning"}') >= 1))
 
@@ -203,8 +115,8 @@ class Dashboards(unittest.TestCase):
       call.start()
       before = {}
       while call.is_alive():
-        for pid, ticks in busy_compilers(daemon):
-          if ticks >= before.setdefault(pid, ticks) + 2: os.kill(pid, signal.SIGSEGV)
+        for pid, state, ticks in services.worker_processes(daemon, "uopd-compile"):
+          if state == "R" and ticks >= before.setdefault(pid, ticks) + 2: os.kill(pid, signal.SIGSEGV)
       call.join()
       return daemon.value('uopd_worker_kills_total{pool="compile"}') > 0
     return any(crash(n) for n in range(4000, 4100))
@@ -251,11 +163,11 @@ class Dashboards(unittest.TestCase):
         self.assertRegex(target["expr"], 'job=~"\\$job",instance=~"\\$instance"', name)
 
   def test_3_every_alert_has_cases_and_a_section(self):
-    page = (ROOT / "docs/operations.md").read_text()
+    page = (ROOT / "docs/monitoring.md").read_text()
     headings = {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in re.findall(r"^#+ (.*)$", page, re.MULTILINE)}
     cases = (ROOT / "tests/dashboards/alerts_test.yml").read_text()
     alerts = re.findall(r"- alert: (\w+)", (PROMETHEUS / "alert_rules.yml").read_text())
-    links = re.findall(r"runbook_url: docs/operations.md#(\S+)", (PROMETHEUS / "alert_rules.yml").read_text())
+    links = re.findall(r"runbook_url: docs/monitoring.md#(\S+)", (PROMETHEUS / "alert_rules.yml").read_text())
     self.assertEqual(links, [alert.lower() for alert in alerts])
     for alert in alerts:
       self.assertIn(alert.lower(), headings)
@@ -297,8 +209,10 @@ class Dashboards(unittest.TestCase):
   def test_6_every_metric_exists(self):
     rules = self.rules()
     recorded = {rule["name"] for rule in rules if rule["type"] == "recording"}
-    exported = {sample.name for daemon in (self.first, self.second, self.third) for family in parse_text(daemon.metrics()[0])
-                for sample in family.samples}
+    families = [family for daemon in (self.first, self.second, self.third) for family in parse_text(daemon.metrics()[0])]
+    exported = {sample.name for family in families for sample in family.samples}
+    # A family with nothing to count yet; the parser takes the ending off a counter.
+    exported |= {family.name + ("_total" if family.type == "counter" else "") for family in families if not family.samples}
     for name, expression in [*self.expressions(), *((rule["name"], rule["query"]) for rule in rules)]:
       with self.subTest(name):
         used = set(re.findall(r"\buopd[a-z0-9_:]*", expression)) - {"uopd"}  # job="uopd"
@@ -315,6 +229,24 @@ class Dashboards(unittest.TestCase):
       return [(series["seriesLabels"]["method"], one["labels"]) for series in found for one in series["exemplars"]]
     self.assertTrue(eventually(lambda: ("Hello", {"trace_id": TRACE}) in traces()), traces())
     self.assertTrue(any("request_id" in labels for _, labels in traces()))
+
+  def test_7_the_commands_of_the_runbook_run(self):
+    """Every command of uopctl and curl in the sections of the alerts, against a daemon."""
+    page = (ROOT / "docs/monitoring.md").read_text()
+    commands = sorted(set(re.findall(r"`((?:uopctl|curl|redis-cli) [^`]*)`", page[page.index("\n## Alerts\n"):])))
+    self.assertGreater(len(commands), 8)
+    graph = ROOT / "docs/examples/matmul.uop"
+    for command in commands:
+      with self.subTest(command):
+        words = command.replace("GRAPH", str(graph)).replace("HOST:50511", self.first.http).split()
+        if words[0] == "redis-cli":  # --latency goes on until it is ended
+          if "--latency" in words: continue
+          words = ["redis-cli", "-s", str(self.processes.path / "redis.sock"), *words[3:]]
+        if words[0] == "uopctl":
+          words = [UOPCTL, "--address", self.first.address, *words[1:]]
+          if words[-1] == "FILE": words = [*words[:-1], "--help"]  # a reproducer is made by a bug only
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
   def test_8_alerts_reach_the_alertmanager(self):
     url = f"--alertmanager.url=http://{self.alertmanager}"

@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 
+#include "core/base/text.h"
 #include "core/ir/analysis/sizes.h"
 #include "core/ir/build.h"
 #include "core/ir/dtype.h"
@@ -14,6 +16,7 @@
 #include "tests/e2e/client.h"
 #include "tests/e2e/graphs.h"
 #include "tests/support/environment.h"
+#include "tests/support/eventually.h"
 #include "uopd/v1/graph.pb.h"
 
 namespace uopd::e2e {
@@ -201,6 +204,33 @@ TEST(HugeGraphTest, IsRefusedAtTheLimitAndNamed) {
   ASSERT_TRUE(NodeOf(status)) << status.error_message();
   EXPECT_EQ(NodeOf(status)->node(), 1'000'000);
   ExpectServes(daemon);
+}
+
+// What a graph takes while it is compiled is memory for clients.
+TEST(LargeGraphTest, IsRefusedWhereItsCompilationDoesNotFit) {
+  ir::UOpContext ctx;
+  const std::array<int64_t, 1> sizes{16};
+  const ir::UOp shape = ir::ShapeArg(ctx, sizes);
+  ir::UOp value = ir::Param(ctx, 1, ir::Dtype::F32, shape);
+  const ir::UOp other = ir::Param(ctx, 2, ir::Dtype::F32, shape);
+  for (int i = 0; i < 30'000; ++i) value = ir::Add(ctx, value, other);
+  const ir::UOp store = ir::Store(ctx, ir::Param(ctx, 0, ir::Dtype::F32, shape), value);
+  const std::string graph = ir::Encode(ctx, ir::Sink(ctx, std::span(&store, 1)));
+  for (const bool fits : {false, true}) {
+    TemporaryFolder folder;
+    DaemonProcess daemon(folder.path(), {Cat("--limits-total-bytes=", fits ? "256MiB" : "16MiB")});
+    ASSERT_TRUE(daemon.running());
+    Client client(daemon);
+    grpc::Status status;
+    client.Prepare(graph, &status);
+    EXPECT_EQ(status.error_code(), fits ? StatusCode::OK : StatusCode::RESOURCE_EXHAUSTED)
+        << status.error_message();
+    EXPECT_EQ(status.error_message().find("limits.total_bytes") != std::string::npos, !fits)
+        << status.error_message();
+    ExpectServes(daemon);
+    EXPECT_TRUE(test::Eventually(
+        [&] { return daemon.Metric("uopd_client_bytes{class=\"graphs\"}") == 0; }));
+  }
 }
 
 TEST_F(BadGraphTest, AnotherIrVersionIsRefused) {

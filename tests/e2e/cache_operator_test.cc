@@ -20,6 +20,7 @@ namespace uopd::e2e {
 namespace {
 
 using nlohmann::json;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr char kMatmul[] = UOPD_SOURCE_DIR "/docs/examples/matmul.uop";
@@ -28,7 +29,8 @@ constexpr char kMeasured[] = "uopd_tune_candidates_total{outcome=\"measured\"}";
 struct CtlResult {
   int code = -1;
   std::string out;
-  json parsed() const { return json::parse(out, nullptr, false); }
+  // What --json has as the result.
+  json parsed() const { return json::parse(out, nullptr, false).value("data", json()); }
 };
 // uopctl with the daemon's address, standard error included.
 CtlResult Ctl(const DaemonProcess& daemon, const std::string& arguments) {
@@ -79,9 +81,17 @@ TEST_F(CacheOperatorE2eTest, LooksChecksPinsAndMakesRoom) {
   EXPECT_EQ(shown["key"], key);
   EXPECT_EQ(shown["damaged"], false);
   EXPECT_EQ(shown["used_here"], true);
-  EXPECT_THAT(shown["environment"].get<std::string>(), HasSubstr("codegen="));
+  EXPECT_THAT(shown["environment"].get<std::string>(), HasSubstr("toolchain="));
   EXPECT_EQ(shown["facts"]["kernel"], kernel["title"]);
   EXPECT_THAT(Ctl(daemon_, Cat("cache show ", key)).out, HasSubstr("matches"));
+
+  // The key of a choice has a digest of what decided it; this daemon can say what is behind it.
+  const json choices = Ctl(daemon_, "--json cache ls --kind choice").parsed();
+  const std::string choice = choices["entries"][0]["key"].get<std::string>();
+  const json explained = Ctl(daemon_, Cat("--json cache show ", choice)).parsed();
+  EXPECT_THAT(explained["environment"].get<std::string>(), HasSubstr("facts="));
+  EXPECT_THAT(explained["facts"].value("facts", ""),
+              AllOf(HasSubstr("codegen="), HasSubstr("threads="), HasSubstr("features=")));
 
   const CtlResult checked = Ctl(daemon_, "cache verify");
   EXPECT_EQ(checked.code, 0) << checked.out;
@@ -89,7 +99,7 @@ TEST_F(CacheOperatorE2eTest, LooksChecksPinsAndMakesRoom) {
 
   EXPECT_EQ(Ctl(daemon_, Cat("cache pin ", key)).code, 0);
   EXPECT_EQ(Ctl(daemon_, "--json cache ls --pinned").parsed()["entries"].size(), 1u);
-  EXPECT_EQ(Ctl(daemon_, "cache evict").code, 1);  // needs a choice
+  EXPECT_EQ(Ctl(daemon_, "cache evict").code, 2);  // needs a choice
   const json would = Ctl(daemon_, "--json cache evict --all --dry-run").parsed();
   EXPECT_EQ(would["pinned"], 1);
   const json gone = Ctl(daemon_, "--json cache evict --all").parsed();
@@ -97,8 +107,8 @@ TEST_F(CacheOperatorE2eTest, LooksChecksPinsAndMakesRoom) {
   EXPECT_EQ(Ctl(daemon_, "--json cache ls").parsed()["entries"].size(), 1u);
   EXPECT_EQ(Ctl(daemon_, Cat("cache unpin ", key)).code, 0);
   EXPECT_EQ(Ctl(daemon_, Cat("--json cache evict --key ", key)).parsed()["entries"], 1);
-  EXPECT_EQ(Ctl(daemon_, Cat("cache show ", key)).code, 1);
-  EXPECT_EQ(Ctl(daemon_, "cache ls --key nothex").code, 1);
+  EXPECT_EQ(Ctl(daemon_, Cat("cache show ", key)).code, 5);
+  EXPECT_EQ(Ctl(daemon_, "cache ls --key nothex").code, 2);
 }
 
 TEST_F(CacheOperatorE2eTest, ABundleCarriesKernelsAndWinnersToAnotherDaemon) {
@@ -109,7 +119,7 @@ TEST_F(CacheOperatorE2eTest, ABundleCarriesKernelsAndWinnersToAnotherDaemon) {
   const std::string bundle = (folder_.path() / "b.uopb").string();
   const CtlResult exported = Ctl(daemon_, Cat("--json cache export ", bundle));
   ASSERT_EQ(exported.code, 0) << exported.out;
-  EXPECT_GE(exported.parsed()["entries"], 5);  // graph, schedule, two kernels, winner
+  EXPECT_GE(exported.parsed()["entries"], 5);  // graph, schedule, winner, kernel, its choice
 
   DaemonProcess other(Folder("b"), Flags());
   const json differences = Ctl(other, Cat("--json cache diff ", bundle)).parsed();
@@ -134,7 +144,7 @@ TEST_F(CacheOperatorE2eTest, BundlesOfStrangersAndCutOnesAreRefused) {
   ASSERT_EQ(Ctl(daemon_, Cat("cache export ", bundle)).code, 0);
   DaemonProcess stranger(Folder("b"), {"--cache-cluster-sign-key=" + KeyFile(folder_, '2')});
   CtlResult refused = Ctl(stranger, Cat("cache import ", bundle));
-  EXPECT_EQ(refused.code, 1);
+  EXPECT_EQ(refused.code, 4);
   EXPECT_THAT(refused.out, HasSubstr("does not trust"));
   EXPECT_EQ(RowsOf(stranger, "kernel"), 0u);
 
@@ -188,7 +198,7 @@ TEST_F(CacheOperatorE2eTest, ABundleReplacesNothingButFiles) {
   const auto refused = [&](const char* name, const char* why) {
     const fs::file_type kind = fs::symlink_status(shared / name).type();
     const CtlResult result = Ctl(daemon_, Cat("cache export ", (shared / name).string()));
-    EXPECT_EQ(result.code, 1) << name;
+    EXPECT_EQ(result.code, 2) << name;
     EXPECT_THAT(result.out, HasSubstr(why));
     EXPECT_EQ(fs::symlink_status(shared / name).type(), kind) << name;
   };
@@ -219,7 +229,7 @@ TEST_F(CacheOperatorE2eTest, WarmGoesOnAfterAFailure) {
   EXPECT_THAT(warm.out, HasSubstr("failed"));
   EXPECT_THAT(warm.out, HasSubstr("matmul.uop"));
   EXPECT_EQ(Ctl(daemon_, Cat("--json prepare ", kMatmul)).parsed()["kernels_compiled"], 0);
-  EXPECT_EQ(Ctl(daemon_, "cache warm").code, 1);
+  EXPECT_EQ(Ctl(daemon_, "cache warm").code, 2);
 }
 
 TEST_F(CacheOperatorE2eTest, OnlyOperatorsMayLook) {
@@ -248,7 +258,7 @@ TEST_F(CacheOperatorE2eTest, OnlyOperatorsMayLook) {
         Cat("cache export ", bundle), Cat("cache import ", tokens), std::string("quarantine list"),
         std::string("quarantine clear")}) {
     const CtlResult refused = Ctl(daemon, Cat("--token-file ", bob, " ", command));
-    EXPECT_EQ(refused.code, 1) << command;
+    EXPECT_EQ(refused.code, 4) << command;
     EXPECT_THAT(refused.out, HasSubstr("bob is no operator")) << command;
     const CtlResult allowed = Ctl(daemon, Cat("--token-file ", alice, " ", command));
     EXPECT_THAT(allowed.out, ::testing::Not(HasSubstr("no operator"))) << command;

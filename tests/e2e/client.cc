@@ -152,6 +152,28 @@ v1::PrepareResponse Client::Prepare(const std::string& graph, grpc::Status* stat
   return response;
 }
 
+v1::ExecuteResponse ExpectAdds(Client& client, int64_t n, const v1::Options& options,
+                               uint64_t request_id) {
+  const std::vector<float> a = Scattered(n, 1), b = Scattered(n, 2);
+  v1::ExecuteRequest request;
+  request.set_session_id(client.session());
+  request.set_request_id(request_id);
+  request.set_graph(AddGraph(n));
+  *request.add_arguments() = Returned();
+  *request.add_arguments() = Data(Bytes(a));
+  *request.add_arguments() = Data(Bytes(b));
+  *request.mutable_options() = options;
+  v1::ExecuteResponse response;
+  grpc::ClientContext context;
+  const grpc::Status status = client.stub().Execute(&context, request, &response);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  if (!status.ok()) return response;
+  std::vector<float> want;
+  for (size_t i = 0; i < a.size(); ++i) want.push_back(a[i] + b[i]);
+  EXPECT_EQ(Floats(response.data(0)), want);
+  return response;
+}
+
 void ExpectServes(const DaemonProcess& daemon) {
   Client client(daemon);
   const grpc::Status opened = client.OpenSession();

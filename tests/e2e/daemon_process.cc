@@ -18,8 +18,11 @@ TemporaryFolder::~TemporaryFolder() {
   if (!::testing::Test::HasFailure()) std::filesystem::remove_all(path_, error);
 }
 
-DaemonProcess::DaemonProcess(const std::filesystem::path& folder, std::vector<std::string> flags) {
-  auto daemon = test::Daemon::Start({UOPD_BINARY, folder.string(), std::move(flags)});
+DaemonProcess::DaemonProcess(const std::filesystem::path& folder, std::vector<std::string> flags)
+    : DaemonProcess(test::DaemonOptions{UOPD_BINARY, folder.string(), std::move(flags)}) {}
+
+DaemonProcess::DaemonProcess(const test::DaemonOptions& options) {
+  auto daemon = test::Daemon::Start(options);
   if (!daemon.ok()) {
     ADD_FAILURE() << StatusText(daemon.status());
     return;

@@ -25,6 +25,7 @@ class TemporaryFolder {
 class DaemonProcess {
  public:
   explicit DaemonProcess(const std::filesystem::path& folder, std::vector<std::string> flags = {});
+  explicit DaemonProcess(const test::DaemonOptions& options);
 
   bool running() const { return daemon_ != nullptr && daemon_->pid() > 0; }
   pid_t pid() const { return running() ? daemon_->pid() : -1; }

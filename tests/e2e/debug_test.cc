@@ -30,25 +30,10 @@ class DebugTest : public ::testing::Test {
   // Adds two vectors of `n` elements and checks the result.
   v1::ExecuteResponse Add(uint32_t debug, bool profile = false, int64_t n = kSize,
                           uint64_t request_id = 0) {
-    const std::vector<float> a = Scattered(n, 1), b = Scattered(n, 2);
-    v1::ExecuteRequest request;
-    request.set_session_id(client_.session());
-    request.set_request_id(request_id);
-    request.set_graph(AddGraph(n));
-    *request.add_arguments() = Returned();
-    *request.add_arguments() = Data(Bytes(a));
-    *request.add_arguments() = Data(Bytes(b));
-    request.mutable_options()->set_debug(debug);
-    request.mutable_options()->set_profile(profile);
-    v1::ExecuteResponse response;
-    grpc::ClientContext context;
-    const grpc::Status status = client_.stub().Execute(&context, request, &response);
-    EXPECT_TRUE(status.ok()) << status.error_message();
-    if (!status.ok()) return response;
-    std::vector<float> want;
-    for (size_t i = 0; i < a.size(); ++i) want.push_back(a[i] + b[i]);
-    EXPECT_EQ(Floats(response.data(0)), want);
-    return response;
+    v1::Options options;
+    options.set_debug(debug);
+    options.set_profile(profile);
+    return ExpectAdds(client_, n, options, request_id);
   }
 
   TemporaryFolder folder_;

@@ -20,6 +20,7 @@ namespace uopd::e2e {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -223,6 +224,42 @@ TEST_F(LifecycleTest, ADamagedCacheFileHeals) {
   }
 }
 
+// Writes the version of a cache file into its header, as a newer daemon does.
+void SetVersion(const fs::path& file, char version) {
+  constexpr std::streamoff kUserVersion = 60;  // four bytes, the last one is the least
+  std::fstream out(file, std::ios::binary | std::ios::in | std::ios::out);
+  out.seekp(kUserVersion + 3);
+  out.put(version);
+}
+
+// An older daemon on the data folder of a newer one: it serves, keeps its own cache, and leaves the other as it is.
+TEST_F(LifecycleTest, ARollbackOfAVersionServes) {
+  Fill();
+  const fs::path file = data() / "uopd-cache.sqlite";
+  SetVersion(file, 5);
+  const std::string before = ReadFile(file.string());
+  for (const int compiled : {3, 0}) {  // its own cache begins empty, and is found again
+    DaemonProcess daemon(folder_.path());
+    RunThree(daemon, false);
+    EXPECT_EQ(daemon.Metric(kCompiled), compiled);
+    EXPECT_THAT(daemon.Http("/readyz"),
+                AllOf(HasSubstr(" 200 "),
+                      HasSubstr("\r\n\r\ndegraded\nthe cache is of a newer version: ")));
+    EXPECT_EQ(daemon.Metric("uopd_ready{reason=\"ready\"}"), 1);
+    EXPECT_EQ(daemon.Metric("uopd_ready{reason=\"degraded\"}"), 1);
+    EXPECT_EQ(daemon.Metric("uopd_ready{reason=\"cache_newer\"}"), 1);
+    EXPECT_THAT(daemon.Log(), HasSubstr("level=warn msg=cache state=ok"));
+    daemon.Signal(SIGTERM);
+    EXPECT_EQ(daemon.Wait(), 0);
+    EXPECT_TRUE(ReadFile(file.string()) == before);
+  }
+  SetVersion(file, 4);  // what the newer daemon reads
+  DaemonProcess newer(folder_.path());
+  RunThree(newer, false);
+  EXPECT_EQ(newer.Metric(kCompiled), 0);
+  EXPECT_THAT(newer.Http("/readyz"), ::testing::EndsWith("\r\n\r\nready\n"));
+}
+
 TEST_F(LifecycleTest, AReadOnlyCacheIsUsedAndNotWritten) {
   Fill();
   DaemonProcess daemon(folder_.path(), {"--cache-read-only"});
@@ -238,6 +275,8 @@ TEST_F(LifecycleTest, ADataFolderThatCannotBeMadeLeavesMemory) {
   DaemonProcess daemon(folder_.path(), {"--data-dir=" + (folder_.path() / "file/data").string()});
   ExpectServes(daemon);
   EXPECT_EQ(daemon.Metric("uopd_cache_state{store=\"kernel\",state=\"memory\"}"), 1);
+  EXPECT_THAT(daemon.Http("/readyz"), AllOf(HasSubstr(" 200 "), HasSubstr("degraded\n")));
+  EXPECT_EQ(daemon.Metric("uopd_ready{reason=\"cache_memory\"}"), 1);
 }
 
 TEST_F(LifecycleTest, TwoDaemonsShareOneCompile) {
@@ -288,7 +327,17 @@ TEST_F(LifecycleTest, OtherMachinesAreKeptOutUnlessPermitted) {
   const std::string folder = " --data-dir " + LifecycleTest::data().string();
   EXPECT_THAT(OutputOf("--listen 0.0.0.0:0" + folder), HasSubstr("server.allow_insecure_remote"));
   EXPECT_THAT(OutputOf("--listen 127.0.0.1:0 --http-listen 0.0.0.0:0" + folder),
+              HasSubstr("server.allow_remote_http"));
+  // What permits HTTP does not permit gRPC.
+  EXPECT_THAT(OutputOf("--listen 0.0.0.0:0 --server-allow-remote-http" + folder),
               HasSubstr("server.allow_insecure_remote"));
+  {
+    DaemonProcess watched(folder_.path(),
+                          {"--http-listen=0.0.0.0:0", "--server-allow-remote-http"});
+    EXPECT_THAT(watched.http(), StartsWith("0.0.0.0:"));
+    EXPECT_THAT(watched.Http("/metrics"), HasSubstr("uopd_build_info"));
+    ExpectServes(watched);
+  }
   DaemonProcess daemon(folder_.path(), {"--listen=0.0.0.0:0", "--server-allow-insecure-remote"});
   ExpectServes(daemon);
 }

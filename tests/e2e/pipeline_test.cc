@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "core/base/digest.h"
+#include "core/base/text.h"
 #include "tests/e2e/client.h"
 #include "tests/e2e/graphs.h"
 
@@ -111,6 +112,29 @@ TEST_F(PipelineTest, AnErrorDoesNotEndTheStream) {
   EXPECT_THAT(Floats(Read().execute().data(0)), ElementsAre(3));
   stream_->WritesDone();
   EXPECT_TRUE(stream_->Finish().ok());
+}
+
+TEST_F(PipelineTest, MessagesAreCountedAsTheCallsThatTheyStandFor) {
+  const auto count = [&](std::string_view method, std::string_view code) {
+    return daemon_.Metric(
+        Cat("uopd_rpc_duration_seconds_count{method=\"", method, "\",code=\"", code, "\"}"));
+  };
+  constexpr int kGood = 3;
+  for (int i = 1; i <= kGood; ++i) {
+    ASSERT_TRUE(
+        stream_->Write(Execute(i, AddGraph(1), {Returned(), Data(Bytes({1})), Data(Bytes({2}))})));
+    EXPECT_EQ(Read().code(), 0);
+  }
+  ASSERT_TRUE(stream_->Write(Execute(4, AddGraph(1), {Returned(), Buffer(9), Buffer(9)})));
+  EXPECT_EQ(Read().code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(count("Execute", "OK"), kGood);
+  EXPECT_EQ(count("Execute", "NOT_FOUND"), 1);
+  EXPECT_EQ(count("Pipeline", "OK"), -1) << "it has not ended";
+  // A client that goes with nothing open is no failure.
+  context_.TryCancel();
+  EXPECT_FALSE(stream_->Finish().ok());
+  while (count("Pipeline", "OK") != 1) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_EQ(count("Pipeline", "CANCELLED"), -1);
 }
 
 TEST_F(PipelineTest, AfterAFailureAnEpochRunsNothing) {

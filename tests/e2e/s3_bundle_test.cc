@@ -76,19 +76,20 @@ TEST_F(S3BundleTest, FromOneDaemonToAnother) {
   const auto one = Start("a"), other = Start("b"), third = Start("c"), stranger = Start("d", '2');
   ASSERT_EQ(Uopctl(*one, Cat("cache warm ", kGraphFile)), 0) << out_;
   ASSERT_EQ(Uopctl(*one, Cat("--json cache export ", kBundle)), 0) << out_;
-  const auto exported = nlohmann::json::parse(out_, nullptr, false);
+  const auto exported = nlohmann::json::parse(out_, nullptr, false)["data"];
   EXPECT_EQ(exported["file"], kBundle) << out_;
   EXPECT_GE(exported["entries"], 3) << out_;
 
   ASSERT_EQ(Uopctl(*other, Cat("--json cache warm --bundle ", kBundle)), 0) << out_;
-  const auto warmed = nlohmann::json::parse(out_, nullptr, false);
+  const auto warmed = nlohmann::json::parse(out_, nullptr, false)["data"];
   EXPECT_EQ(warmed["graphs"][0]["kernels_compiled"], 0) << out_;
   ASSERT_EQ(Uopctl(*third, Cat("--json cache diff ", kBundle)), 0) << out_;
-  EXPECT_EQ(nlohmann::json::parse(out_, nullptr, false)["only_a"].size(), exported["entries"]);
+  EXPECT_EQ(nlohmann::json::parse(out_, nullptr, false)["data"]["only_a"].size(),
+            exported["entries"]);
   ASSERT_EQ(Uopctl(*third, Cat("cache import ", kBundle)), 0) << out_;
   EXPECT_THAT(out_, HasSubstr("imported"));
 
-  EXPECT_EQ(Uopctl(*stranger, Cat("cache import ", kBundle)), 1);
+  EXPECT_EQ(Uopctl(*stranger, Cat("cache import ", kBundle)), 4);
   EXPECT_THAT(out_, HasSubstr("does not trust"));
   EXPECT_THAT(out_, HasSubstr(kBundle)) << "and not the file that was between";
 }
@@ -96,15 +97,15 @@ TEST_F(S3BundleTest, FromOneDaemonToAnother) {
 TEST_F(S3BundleTest, WhatGoesWrongIsSaid) {
   const auto daemon = Start("a");
   ASSERT_EQ(Uopctl(*daemon, Cat("cache warm ", kGraphFile)), 0) << out_;
-  EXPECT_EQ(Uopctl(*daemon, "cache import s3://uopd-test/none"), 1);
+  EXPECT_EQ(Uopctl(*daemon, "cache import s3://uopd-test/none"), 5);
   EXPECT_THAT(out_, HasSubstr("404 NoSuchKey"));
-  EXPECT_EQ(Uopctl(*daemon, Cat("cache export ", kBundle), "wrong"), 1);
+  EXPECT_EQ(Uopctl(*daemon, Cat("cache export ", kBundle), "wrong"), 4);
   EXPECT_THAT(out_, HasSubstr("403 SignatureDoesNotMatch"));
-  EXPECT_EQ(Uopctl(*daemon, Cat("cache import ", kBundle), "nobody"), 1);
+  EXPECT_EQ(Uopctl(*daemon, Cat("cache import ", kBundle), "nobody"), 2);
   EXPECT_THAT(out_, HasSubstr("no profile [nobody]"));
-  EXPECT_EQ(Uopctl(*daemon, Cat("cache export --s3-credentials=/missing ", kBundle)), 1);
+  EXPECT_EQ(Uopctl(*daemon, Cat("cache export --s3-credentials=/missing ", kBundle)), 5);
   EXPECT_THAT(out_, HasSubstr("/missing"));
-  EXPECT_EQ(Uopctl(*daemon, "cache import s3://uopd-test"), 1);
+  EXPECT_EQ(Uopctl(*daemon, "cache import s3://uopd-test"), 2);
   EXPECT_THAT(out_, HasSubstr("the key is missing"));
   EXPECT_EQ(Uopctl(*daemon, Cat("cache import --help ", kBundle)), 0);
 

@@ -60,9 +60,10 @@ class SideHostileTest : public ::testing::Test {
   }
 
   TemporaryFolder folder_;
-  DaemonProcess daemon_{
-      folder_.path(),
-      {"--listen=unix:" + (folder_.path() / "socket").string(), "--session-grace-ms=100"}};
+  DaemonProcess daemon_{folder_.path(),
+                        // Without warm-up: no process that starts later takes descriptors.
+                        {"--listen=unix:" + (folder_.path() / "socket").string(),
+                         "--session-grace-ms=100", "--compile-warm-up=false"}};
   Client client_{daemon_};
   v1::OpenSessionResponse session_;
   size_t before_ = 0;

@@ -2,8 +2,10 @@
 // A daemon that requires tokens, with clients that have a token, a wrong token, or none.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <atomic>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -67,6 +69,226 @@ TEST_F(TenantsTest, OnlyTokensOpenTheDoor) {
   auto stream = nobody.stub().Pipeline(&context);
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAUTHENTICATED);
   EXPECT_NE(daemon_.Http("/healthz").find("200 OK"), std::string::npos);
+}
+
+// What an operator does: change the file, send SIGHUP.
+class TokenReloadTest : public ::testing::Test {
+ protected:
+  void WriteTokens(const std::string& text) const { std::ofstream(tokens_) << text; }
+  void WriteOperators(const std::string& names) const {
+    std::ofstream(config_) << "[server]\noperators = \"" << names << "\"\n";
+  }
+  static std::string Line(const std::string& name) {
+    return name + " " + HashBytes(name + "'s").Hex() + "\n";
+  }
+  void Reload(int times) const {
+    daemon_->Signal(SIGHUP);
+    ASSERT_TRUE(Eventually([&] { return CountReloads() >= times; })) << daemon_->Log();
+  }
+  int CountReloads() const {
+    int out = 0;
+    const std::string log = daemon_->Log();
+    for (size_t at = 0; (at = log.find("settings reloaded", at)) != std::string::npos; ++at) ++out;
+    return out;
+  }
+  absl::Status Call(const std::string& name) const {
+    client::ConnectOptions options;
+    options.address = daemon_->listen();
+    options.credentials.token = name + "'s";
+    return client::Session::Open(std::move(options)).status();
+  }
+  static void AddToken(grpc::ClientContext& context, const std::string& name) {
+    context.AddMetadata("authorization", "Bearer " + name + "'s");
+  }
+  std::unique_ptr<v1::UopdService::Stub> Stub() const {
+    return v1::UopdService::NewStub(
+        grpc::CreateChannel(daemon_->listen(), grpc::InsecureChannelCredentials()));
+  }
+  bool IsOperator(const std::string& name) const {
+    grpc::ClientContext context;
+    AddToken(context, name);
+    v1::ListQuarantineResponse response;
+    return Stub()->ListQuarantine(&context, {}, &response).ok();
+  }
+
+  TemporaryFolder folder_;
+  const std::string tokens_ = folder_.path() / "tokens", config_ = folder_.path() / "uopd.toml";
+  std::unique_ptr<DaemonProcess> daemon_ = [this] {
+    WriteTokens(Line("alice") + Line("bob"));
+    WriteOperators("alice");
+    return std::make_unique<DaemonProcess>(
+        folder_.path(),
+        std::vector<std::string>{"--server-token-file=" + tokens_, "--config=" + config_});
+  }();
+};
+
+TEST_F(TokenReloadTest, TokensComeAndGo) {
+  EXPECT_TRUE(Call("bob").ok());
+  EXPECT_TRUE(absl::IsUnauthenticated(Call("carol")));
+  WriteTokens(Line("alice") + Line("carol"));
+  Reload(1);
+  EXPECT_TRUE(Eventually([&] { return absl::IsUnauthenticated(Call("bob")); }));
+  EXPECT_TRUE(Call("carol").ok());
+  EXPECT_TRUE(Call("alice").ok());
+}
+
+TEST_F(TokenReloadTest, StreamsOfARemovedTenantEnd) {
+  const auto stub = Stub();
+  grpc::ClientContext of_bob, of_alice;
+  AddToken(of_bob, "bob");
+  AddToken(of_alice, "alice");
+  const auto removed = stub->Pipeline(&of_bob), kept = stub->Pipeline(&of_alice);
+  v1::PipelineRequest message;  // without a call: an error, which shows that the stream is served
+  v1::PipelineResponse answer;
+  ASSERT_TRUE(removed->Write(message) && removed->Read(&answer));
+  ASSERT_TRUE(kept->Write(message) && kept->Read(&answer));
+  WriteTokens(Line("alice"));
+  Reload(1);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_FALSE(removed->Read(&answer));
+  EXPECT_EQ(removed->Finish().error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+  EXPECT_TRUE(kept->Write(message) && kept->Read(&answer));
+  of_alice.TryCancel();
+}
+
+TEST_F(TokenReloadTest, AnUploadOfARemovedTenantEnds) {
+  const auto stub = Stub();
+  v1::OpenSessionResponse session;
+  {
+    grpc::ClientContext context;
+    AddToken(context, "bob");
+    ASSERT_TRUE(stub->OpenSession(&context, {}, &session).ok());
+  }
+  grpc::ClientContext context;
+  AddToken(context, "bob");
+  v1::UploadResponse done;
+  const auto upload = stub->Upload(&context, &done);
+  v1::UploadRequest chunk;
+  chunk.set_session_id(session.session_id());
+  chunk.mutable_buffer()->set_handle(1);
+  chunk.mutable_buffer()->set_bytes(1 << 20);
+  chunk.set_data("a");
+  ASSERT_TRUE(upload->Write(chunk));
+  WriteTokens(Line("alice"));
+  Reload(1);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(upload->Finish().error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));  // 30 s: idle
+}
+
+// A client that does not read is not waited for either.
+TEST_F(TokenReloadTest, ADownloadOfARemovedTenantEnds) {
+  const auto stub = Stub();
+  constexpr uint64_t kBytes = 64 << 20;
+  v1::OpenSessionResponse session;
+  {
+    grpc::ClientContext context;
+    AddToken(context, "bob");
+    ASSERT_TRUE(stub->OpenSession(&context, {}, &session).ok());
+    grpc::ClientContext create;
+    AddToken(create, "bob");
+    v1::CreateBuffersRequest request;
+    request.set_session_id(session.session_id());
+    auto* buffer = request.add_buffers();
+    buffer->set_handle(1);
+    buffer->set_bytes(kBytes);
+    v1::CreateBuffersResponse response;
+    ASSERT_TRUE(stub->CreateBuffers(&create, request, &response).ok());
+  }
+  grpc::ClientContext context;
+  AddToken(context, "bob");
+  v1::DownloadRequest request;
+  request.set_session_id(session.session_id());
+  request.set_handle(1);
+  const auto download = stub->Download(&context, request);
+  v1::DownloadResponse piece;
+  ASSERT_TRUE(download->Read(&piece));
+  WriteTokens(Line("alice"));
+  Reload(1);
+  uint64_t came = piece.data().size();
+  std::this_thread::sleep_for(std::chrono::seconds(1));  // the daemon looks ten times a second
+  while (download->Read(&piece)) came += piece.data().size();
+  EXPECT_FALSE(download->Finish().ok());
+  EXPECT_LT(came, kBytes);
+}
+
+TEST_F(TokenReloadTest, AWrongFileKeepsTheOldTokens) {
+  WriteTokens("alice 12\n");
+  daemon_->Signal(SIGHUP);
+  EXPECT_TRUE(Eventually([&] {
+    return daemon_->Log().find(
+               "level=error msg=\"not all tokens and operators are as the "
+               "settings say\"") != std::string::npos;
+  }));
+  EXPECT_TRUE(Call("alice").ok());
+  EXPECT_TRUE(Call("bob").ok());
+  EXPECT_TRUE(IsOperator("alice"));
+}
+
+// The settings still name an operator whose token was taken away: the token goes all the same, and nobody takes over.
+TEST_F(TokenReloadTest, TheTokenOfAnOperatorGoesThoughTheSettingsNameIt) {
+  ASSERT_TRUE(IsOperator("alice"));
+  WriteTokens(Line("bob"));
+  daemon_->Signal(SIGHUP);
+  EXPECT_TRUE(Eventually([&] { return absl::IsUnauthenticated(Call("alice")); }));
+  EXPECT_TRUE(Call("bob").ok());
+  EXPECT_FALSE(IsOperator("bob"));
+  EXPECT_NE(daemon_->Log().find("alice is a tenant without a token"), std::string::npos);
+}
+
+// The file of tokens or of settings may be a pipe, a folder or a device later. Then the daemon neither ends nor waits.
+TEST_F(TokenReloadTest, WhatIsNoFileKeepsTheOldTokens) {
+  int times = 0;
+  const auto reload = [&](const std::string& path) {
+    daemon_->Signal(SIGHUP);
+    ++times;
+    EXPECT_TRUE(Eventually([&] {
+      const std::string log = daemon_->Log();
+      int found = 0;
+      for (size_t at = 0; (at = log.find("not a regular file", at)) != std::string::npos; ++at)
+        ++found;
+      return found >= times;
+    })) << path;
+    std::filesystem::remove(path);
+    EXPECT_TRUE(Call("alice").ok());
+  };
+  std::filesystem::remove(tokens_);
+  ASSERT_EQ(mkfifo(tokens_.c_str(), 0600), 0);
+  reload(tokens_);
+  std::filesystem::create_directory(tokens_);
+  reload(tokens_);
+  std::filesystem::create_symlink("/dev/zero", tokens_);
+  reload(tokens_);
+  WriteTokens(Line("alice"));
+  std::filesystem::remove(config_);
+  ASSERT_EQ(mkfifo(config_.c_str(), 0600), 0);
+  reload(config_);
+  daemon_->Signal(SIGTERM);
+  EXPECT_EQ(daemon_->Wait(), 0);
+}
+
+TEST_F(TokenReloadTest, OperatorsComeAndGo) {
+  EXPECT_TRUE(IsOperator("alice"));
+  EXPECT_FALSE(IsOperator("bob"));
+  WriteOperators("bob");
+  Reload(1);
+  EXPECT_TRUE(Eventually([&] { return IsOperator("bob"); }));
+  EXPECT_FALSE(IsOperator("alice"));
+  WriteOperators("nobody");  // a name without a token
+  Reload(2);
+  EXPECT_TRUE(Eventually(
+      [&] { return daemon_->Log().find("server.operators (nobody)") != std::string::npos; }));
+  EXPECT_TRUE(IsOperator("bob"));
+}
+
+// Whatever else is wrong, a token that was taken away is of no use any more.
+TEST_F(TokenReloadTest, TokensAreReadThoughASettingIsWrong) {
+  WriteTokens(Line("alice"));
+  std::ofstream(config_) << "[log]\nlevel = \"loud\"\n";
+  daemon_->Signal(SIGHUP);
+  EXPECT_TRUE(Eventually([&] { return absl::IsUnauthenticated(Call("bob")); }));
+  EXPECT_THAT(daemon_->Log(), HasSubstr("settings not reloaded"));
 }
 
 // Calls without a right to them are limited like all others, and have an allowance of their own.

@@ -29,7 +29,8 @@ constexpr char kProduct[] = UOPD_SOURCE_DIR "/docs/examples/matmul.uop";
 struct TuneCtlResult {
   int code = -1;
   std::string out;
-  json parsed() const { return json::parse(out, nullptr, false); }
+  // What --json has as the result.
+  json parsed() const { return json::parse(out, nullptr, false).value("data", json()); }
 };
 // uopctl with the daemon's address; standard error is dropped unless `both`.
 TuneCtlResult TuneCtl(const DaemonProcess& daemon, const std::string& arguments, bool both = false,
@@ -91,7 +92,7 @@ TEST_F(TuneOperationE2eTest, TunesShowsAndRemembers) {
   const json one = tuned.parsed();
   EXPECT_EQ(one["state"], "done") << tuned.out;
   EXPECT_EQ(one["title"], "matmul.uop");
-  EXPECT_EQ(one["budget_ms"], 60000);
+  EXPECT_EQ(one["budget_seconds"], 60);
   ASSERT_EQ(one["list"].size(), 1u);
   const json kernel = one["list"][0];
   EXPECT_EQ(kernel["state"], "tuned");
@@ -130,9 +131,12 @@ TEST_F(TuneOperationE2eTest, TunesShowsAndRemembers) {
   EXPECT_EQ(TuneCtl(daemon, "cache verify").code, 0);
 
   // Wrong command lines.
-  for (const char* wrong : {"tune attach f00f00", "tune cancel zzz", "tune nothing.uop",
-                            "tune --budget soon x.uop", "tune attach ''"}) {
-    EXPECT_EQ(TuneCtl(daemon, wrong).code, 1) << wrong;
+  for (const char* wrong : {"tune cancel zzz", "tune --budget soon x.uop", "tune attach ''",
+                            "tune --candidates 0 x.uop", "tune --candidates -1 x.uop"}) {
+    EXPECT_EQ(TuneCtl(daemon, wrong).code, 2) << wrong;
+  }
+  for (const char* missing : {"tune attach f00f00", "tune nothing.uop"}) {
+    EXPECT_EQ(TuneCtl(daemon, missing).code, 5) << missing;
   }
   EXPECT_THAT(TuneCtl(daemon, Cat("tune --beam 2 --device NULL:7 ", kProduct), true).out,
               HasSubstr("NULL:7"));
@@ -165,7 +169,7 @@ TEST_F(TuneOperationE2eTest, ClientsComeAndGoAndOneCancels) {
   EXPECT_EQ(last.tune().state(), "cancelled");
   EXPECT_TRUE(test::Eventually([&] { return daemon.Metric("uopd_tune_watchers") == 0; }));
   EXPECT_TRUE(test::Eventually([&] { return daemon.Metric("uopd_tune_queue") == 0; }));
-  EXPECT_EQ(TuneCtl(daemon, Cat("tune cancel ", id)).code, 1);
+  EXPECT_EQ(TuneCtl(daemon, Cat("tune cancel ", id)).code, 4);
   ExpectServes(daemon);
 }
 

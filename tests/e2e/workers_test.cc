@@ -100,8 +100,8 @@ TEST_F(WorkersTest, TheQuarantineIsListedAndClearedAndAFailureReplayed) {
   EXPECT_THAT(list.out, HasSubstr("compile"));
   EXPECT_THAT(list.out, HasSubstr("SIGSEGV"));
   const std::string id = list.out.substr(0, 16);
-  EXPECT_EQ(Uopctl(address + "quarantine clear 0123456789abcdef").code, 1);
-  EXPECT_EQ(Uopctl(address + "quarantine clear nothex").code, 1);
+  EXPECT_EQ(Uopctl(address + "quarantine clear 0123456789abcdef").code, 5);
+  EXPECT_EQ(Uopctl(address + "quarantine clear nothex").code, 2);
   EXPECT_EQ(Uopctl(address + "quarantine clear " + id).out, "1 cleared\n");
   EXPECT_EQ(Uopctl(address + "quarantine list").out, "");
   EXPECT_EQ(Uopctl(address + "quarantine clear").out, "0 cleared\n");

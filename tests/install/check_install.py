@@ -1,4 +1,4 @@
-"""Installs the client library into a temporary folder, moves it, and uses it as a stranger does: every header alone and without
+"""Installs the daemon and looks at its unit of systemd. Then installs the client library into a temporary folder, moves it, and uses it as a stranger does: every header alone and without
 gRPC or protobuf, the example project by find_package and by pkg-config, and both programs against a daemon. Nothing of
 the build is used, and the library exports nothing but its own names."""
 import concurrent.futures
@@ -24,6 +24,27 @@ def run(*command, **kwargs):
 
 def compiler():
   return (["ccache"] if shutil.which("ccache") else []) + [os.environ.get("CXX", "c++")]
+
+
+def check_daemon(build, folder):
+  """The unit follows the prefix, also one with blanks and percent signs, and the staging folder of packagers is not in it."""
+  prefix = pathlib.Path(folder) / "d" / "at 100%"
+  for stage in "", f"{folder}/stage":
+    run("cmake", "--install", build, "--component", "daemon", "--prefix", prefix, env={**os.environ, "DESTDIR": stage})
+    place = pathlib.Path(f"{stage}{prefix}")
+    unit = (place / "lib" / "systemd" / "system" / "uopd.service").read_text()
+    assert "@uopd" not in unit, unit
+    escaped = str(prefix).replace("%", "%%")
+    assert f'\nExecStart="{escaped}/bin/uopd" --data-dir ${{STATE_DIRECTORY}}\n' in unit, unit
+    for line in "Type=notify", "RestartPreventExitStatus=2", "OOMPolicy=continue", "ExecReload=/bin/kill -HUP $MAINPID":
+      assert f"\n{line}\n" in unit, f"{line} is missing:\n{unit}"
+    assert run(place / "bin" / "uopd", "--version").startswith("uopd ")
+  # systemd itself reads the unit. Names of users, folders and other units are of no interest here.
+  if shutil.which("systemd-analyze"):
+    said = subprocess.run(["systemd-analyze", "verify", "--man=no", prefix / "lib" / "systemd" / "system" / "uopd.service"],
+                          capture_output=True, text=True)
+    ours = [line for line in said.stderr.splitlines() if "uopd" in line]
+    assert not ours, "\n".join(ours)
 
 
 def check_header(header, flags):
@@ -70,6 +91,7 @@ def check_versions(prefix, folder, version):
 
 def main(source, build, daemon):
   with tempfile.TemporaryDirectory() as folder:
+    check_daemon(build, folder)
     prefix = pathlib.Path(folder) / "prefix"
     run("cmake", "--install", build, "--component", "client", "--prefix", f"{folder}/first")
     os.rename(f"{folder}/first", prefix)

@@ -28,7 +28,8 @@ USES = {
     "cache": ["core/base"],
     "cache/reapi": ["cache", "proto"],  # a shared server that speaks gRPC
     "proto": [],
-    "server/engine/base": ["core/search", "devices", "cache"],
+    "server/engine/usage": ["core/base"],
+    "server/engine/base": ["server/engine/usage", "core/search", "devices", "cache"],
     "server/engine/session": ["server/engine/base"],
     "server/engine/tune": ["server/engine/base", "server/worker"],
     "server/engine/compile": ["server/engine/tune", "core/schedule"],
@@ -51,7 +52,7 @@ ONLY = {
     r"sqlite3\.h": ["cache"],
     r"openssl/": ["cache"],
     r"prometheus/": ["server/http"],
-    r"curl/": ["client/s3"],
+    r"curl/": ["client/s3", "client/cli"],
 }
 # What core takes from the C and C++ libraries: headers without .h, and these.
 SYSTEM = re.compile(r"^([a-z0-9_]+|sys/[a-z_]+\.h|linux/[a-z_]+\.h|[a-z]*intrin\.h|"

@@ -42,6 +42,7 @@ if(TARGET uopd)
   add_test(NAME perf_overhead_runs COMMAND uopd-perf overhead --json --scale 0.02)
   add_test(NAME perf_search_rate_runs COMMAND uopd-perf search-rate --model scan_products --json --scale 0.1)
   add_test(NAME perf_search_quality_runs COMMAND uopd-perf search-quality --model scan_products --json --scale 0.01)
+  add_test(NAME perf_scrape_runs COMMAND uopd-perf scrape --json --scale 0.02)
   add_test(NAME perf_polls_runs COMMAND uopd-perf polls --model matmul_1024 --json --scale 0.02)
 endif()
 

@@ -5,28 +5,13 @@
 
 #include <cstring>
 
-#include "core/ir/build.h"
-#include "core/ir/io/wire.h"
+#include "tests/perf/calls.h"
 #include "tests/perf/perf.h"
 #include "tests/support/daemon.h"
 #include "uopd/v1/uopd.grpc.pb.h"
 
 namespace uopd::perf::rtt_perf {
 namespace {
-
-std::string AddGraph() {
-  ir::UOpContext ctx;
-  const int64_t n = 16;
-  const ir::UOp shape = ir::ShapeArg(ctx, std::span(&n, 1));
-  const ir::UOp sum = ir::Add(ctx, ir::Param(ctx, 0, ir::Dtype::F32, shape),
-                              ir::Param(ctx, 1, ir::Dtype::F32, shape));
-  const ir::UOp store = ir::Store(ctx, ir::Param(ctx, 2, ir::Dtype::F32, shape), sum);
-  return ir::Encode(ctx, ir::Sink(ctx, std::span(&store, 1)));
-}
-
-absl::Status Checked(const grpc::Status& s) {
-  return s.ok() ? absl::OkStatus() : absl::InternalError(s.error_message());
-}
 
 absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
   std::unique_ptr<test::Daemon> daemon;
@@ -47,7 +32,7 @@ absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
     grpc::ClientContext ctx;
     v1::PrepareRequest request;
     request.set_session_id(session.session_id());
-    request.set_graph(AddGraph());
+    request.set_graph(AddGraph(16));
     UOPD_TRY(Checked(stub->Prepare(&ctx, request, &prepared)));
   }
   v1::ExecuteRequest execute;

@@ -2,7 +2,9 @@
 #include "tests/support/daemon.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -67,11 +69,18 @@ absl::Status Daemon::Spawn(const DaemonOptions& options) {
   std::vector<char*> argv;
   for (std::string& arg : args) argv.push_back(arg.data());
   argv.push_back(nullptr);
+  std::vector<std::string> groups;
+  for (const std::string& folder : options.groups) groups.push_back(folder + "/cgroup.procs");
   pid_ = fork();
   if (pid_ < 0) return absl::InternalError("cannot fork");
   if (pid_ == 0) {
     // A test that crashes takes its daemon along: it holds the test's output open otherwise.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (const std::string& procs : groups) {
+      const int file = open(procs.c_str(), O_WRONLY | O_CLOEXEC);
+      if (file < 0 || write(file, "0", 1) != 1) _exit(126);
+    }
+    if (options.group_namespace && unshare(CLONE_NEWCGROUP) != 0) _exit(125);
     execv(argv[0], argv.data());
     _exit(127);
   }
@@ -117,7 +126,7 @@ int Daemon::Wait() {
   return WIFEXITED(status_) ? WEXITSTATUS(status_) : -WTERMSIG(status_);
 }
 
-std::string Daemon::Http(const std::string& path) const {
+std::string Daemon::Http(const std::string& path, const std::string& accept) const {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -126,7 +135,8 @@ std::string Daemon::Http(const std::string& path) const {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   std::string out;
   if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) {
-    const std::string request = "GET " + path + " HTTP/1.0\r\n\r\n";
+    const std::string header = accept.empty() ? "" : "Accept: " + accept + "\r\n";
+    const std::string request = "GET " + path + " HTTP/1.0\r\n" + header + "\r\n";
     if (write(fd, request.data(), request.size()) == static_cast<ssize_t>(request.size())) {
       char chunk[4096];
       for (ssize_t n; (n = read(fd, chunk, sizeof chunk)) > 0;) {

@@ -18,6 +18,10 @@ struct DaemonOptions {
   // The parent of data, log and ready.json. Empty: a temporary folder, removed with the Daemon.
   std::string folder;
   std::vector<std::string> flags;  // added last, so they override other flags
+  // Folders of control groups (control_group.h) that the process enters first, and whether it then has a namespace of groups,
+  // which needs a privilege.
+  std::vector<std::string> groups;
+  bool group_namespace = false;
 };
 
 class Daemon {
@@ -38,8 +42,8 @@ class Daemon {
   void Signal(int signal) const;
   // Waits for the end of the process. Returns its exit status, or minus the signal that ended it.
   int Wait();
-  // The answer of the HTTP server, including the status line.
-  std::string Http(const std::string& path) const;
+  // The answer of the HTTP server, including the status line. `accept`: that header; empty: none.
+  std::string Http(const std::string& path, const std::string& accept = "") const;
   // The value of a series, named as in /metrics, e.g. `uopd_sessions`; -1 if there is none.
   double Metric(const std::string& series) const;
   std::string Log() const;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "client/cli/cache/bundle_file.h"
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <fstream>
 
+#include "client/data/files.h"
 #include "core/base/status.h"
 #include "core/base/text.h"
 
@@ -29,14 +28,13 @@ absl::Status SendBundle(client::Session& session, const std::string& bundle, con
     path = copy->path();
     UOPD_TRY(client.Get(name, path));
   }
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return absl::NotFoundError(Cat("cannot open ", path, ": ", std::strerror(errno)));
+  UOPD_ASSIGN(std::ifstream file, client::OpenInput(path));
   const absl::Status status = session.ImportCache(
       dry_run,
       [&]() -> absl::StatusOr<std::string> {
         std::string bytes(kChunk, '\0');
         file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-        if (file.bad()) return absl::UnavailableError("the file cannot be read");
+        if (file.bad()) return absl::UnknownError("the file cannot be read");
         bytes.resize(static_cast<size_t>(file.gcount()));
         return bytes;
       },

@@ -8,9 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "client/cli/command.h"
-#include "client/cli/print_json.h"
 #include "client/cpp/net/wire_call.h"
-#include "client/data/idx.h"
+#include "client/data/files.h"
 #include "core/base/digest.h"
 #include "core/base/text.h"
 #include "core/ir/graph.h"
@@ -23,8 +22,8 @@ namespace {
 
 using nlohmann::json;
 
-absl::Status CacheStats(const Globals& globals) {
-  UOPD_ASSIGN(const auto session, globals.OpenSession());
+absl::Status CacheStats(Globals& globals) {
+  UOPD_ASSIGN(const auto session, globals.Connect());
   UOPD_ASSIGN(const v1::GetCacheStatsResponse stats, session->GetCacheStats());
   if (globals.json) {
     json out = {{"state", stats.state()},
@@ -35,7 +34,7 @@ absl::Status CacheStats(const Globals& globals) {
     for (const v1::StoreStats& s : stats.stores()) {
       out["stores"].push_back({{"store", s.store()},
                                {"rows", s.rows()},
-                               {"bytes", s.bytes()},
+                               {"size_bytes", s.bytes()},
                                {"hits", s.hits()},
                                {"misses", s.misses()},
                                {"corrupt", s.corrupt()},
@@ -43,7 +42,7 @@ absl::Status CacheStats(const Globals& globals) {
                                {"puts", s.puts()},
                                {"evictions", s.evictions()}});
     }
-    PrintJson(out);
+    globals.data = out;
     return absl::OkStatus();
   }
   std::printf("state %s%s%s, %.1f of %.1f MiB\n", stats.state().c_str(),
@@ -81,7 +80,7 @@ absl::Status ReadGraphKey(const std::string& text, v1::GraphKey* out) {
     out->set_digest(digest);
     return absl::OkStatus();
   }
-  UOPD_ASSIGN(const std::string file, client::ReadFile(text));
+  UOPD_ASSIGN(const std::string file, client::ReadFile(text, client::kMostGraphBytes));
   ir::UOpContext ctx;
   std::vector<ir::UOp> lines;
   auto sink = ir::Parse(ctx, file, lines);
@@ -92,12 +91,12 @@ absl::Status ReadGraphKey(const std::string& text, v1::GraphKey* out) {
   return absl::OkStatus();
 }
 
-absl::Status Explain(const Globals& globals, const std::string& a, const std::string& b) {
+absl::Status Explain(Globals& globals, const std::string& a, const std::string& b) {
   v1::ExplainCacheRequest request;
   *request.mutable_options() = client::ToWire(globals.execution);
   UOPD_TRY(ReadGraphKey(a, request.mutable_a()));
   if (!b.empty()) UOPD_TRY(ReadGraphKey(b, request.mutable_b()));
-  UOPD_ASSIGN(const auto session, globals.OpenSession());
+  UOPD_ASSIGN(const auto session, globals.Connect());
   UOPD_ASSIGN(const v1::ExplainCacheResponse found, session->ExplainCache(request));
   if (globals.json) {
     json out = {{"a", Hex(found.digest_a())},
@@ -114,7 +113,7 @@ absl::Status Explain(const Globals& globals, const std::string& a, const std::st
                                     {"node_a", d.node_a()},
                                     {"node_b", d.node_b()}});
     }
-    PrintJson(out);
+    globals.data = out;
     return absl::OkStatus();
   }
   std::printf("a  %s  %s\n", Hex(found.digest_a()).c_str(),

@@ -8,7 +8,6 @@
 #include "client/cli/cache/bundle_file.h"
 #include "client/cli/cache/cache_flags.h"
 #include "client/cli/command.h"
-#include "client/cli/print_json.h"
 #include "core/base/output_file.h"
 #include "core/base/text.h"
 
@@ -18,7 +17,7 @@ namespace {
 using nlohmann::json;
 using ull = unsigned long long;
 
-absl::Status Export(const Globals& globals, const std::string& bundle, const S3Flags& s3,
+absl::Status Export(Globals& globals, const std::string& bundle, const S3Flags& s3,
                     const CacheFilterFlags& filter) {
   constexpr int kTries = 3;  // an entry may change while it is exported
   std::string path = bundle;
@@ -31,7 +30,7 @@ absl::Status Export(const Globals& globals, const std::string& bundle, const S3F
     UOPD_ASSIGN(copy, TemporaryFile::Make());
     path = copy->path();
   }
-  UOPD_ASSIGN(const auto session, globals.OpenSession());
+  UOPD_ASSIGN(const auto session, globals.Connect());
   v1::ExportCacheRequest request;
   *request.mutable_filter() = ToWire(filter);
   for (int i = 1;; ++i) {
@@ -43,10 +42,10 @@ absl::Status Export(const Globals& globals, const std::string& bundle, const S3F
     UOPD_TRY(file.Keep());
     if (maybe_client) UOPD_TRY(maybe_client->Put(name, path));
     if (globals.json) {
-      PrintJson({{"file", bundle},
-                 {"entries", exported->entries},
-                 {"left_out", exported->left_out},
-                 {"bytes", file.bytes()}});
+      globals.data = {{"file", bundle},
+                      {"entries", exported->entries},
+                      {"left_out", exported->left_out},
+                      {"file_bytes", file.bytes()}};
     } else {
       std::printf("%llu entries, %s in %s\n", static_cast<ull>(exported->entries),
                   BytesText(file.bytes()).c_str(), bundle.c_str());
@@ -68,12 +67,12 @@ struct ImportFlags {
 json RecordJson(const v1::ImportedRecord& record) {
   json out = {{"number", record.number()}, {"key", record.key()},    {"outcome", record.outcome()},
               {"reason", record.reason()}, {"kind", record.store()}, {"title", record.title()}};
-  if (record.seconds() > 0) out["seconds"] = record.seconds();
+  if (record.seconds() > 0) out["winner_seconds"] = record.seconds();
   return out;
 }
 
 absl::Status Import(Globals& globals, const ImportFlags& flags) {
-  UOPD_ASSIGN(const auto session, globals.OpenSession());
+  UOPD_ASSIGN(const auto session, globals.Connect());
   std::map<std::string, uint64_t> outcomes, proofs;
   json records = json::array();
   v1::ImportCacheResponse head;
@@ -95,18 +94,19 @@ absl::Status Import(Globals& globals, const ImportFlags& flags) {
     status = ProveWinners(*session,
                           [&](const v1::CacheVerdict& verdict) { ++proofs[verdict.outcome()]; });
   }
+  if (!status.ok() && outcomes.empty()) return status;
   // What was imported and run is said, whatever ended it.
   const bool refused = outcomes["refused"] + outcomes["not_kept"] > 0;
   std::erase_if(outcomes, [](const auto& one) { return one.second == 0; });
   if (globals.json) {
     json out = {{"entries", head.entries()},
-                {"created_unix_us", head.created_unix_us()},
+                {"created_unix_seconds", 1e-6 * static_cast<double>(head.created_unix_us())},
                 {"environments", json::array()},
                 {"outcomes", outcomes},
                 {"proofs", proofs},
                 {"records", records}};
     for (const std::string& one : head.environments()) out["environments"].push_back(one);
-    PrintJson(out);
+    globals.data = out;
   } else {
     std::printf("%llu entries of a bundle that is %s old:", static_cast<ull>(head.entries()),
                 AgeText(head.created_unix_us()).c_str());
@@ -117,7 +117,11 @@ absl::Status Import(Globals& globals, const ImportFlags& flags) {
       std::printf(" %llu %s", static_cast<ull>(count), outcome.c_str());
     std::printf("\n");
   }
-  if (refused || proofs.contains("wrong_winner")) globals.exit_code = 1;
+  if (refused) {
+    globals.bad = "records were refused or not kept";
+  } else if (proofs.contains("wrong_winner")) {
+    globals.bad = "winners were wrong, and were removed";
+  }
   return status;
 }
 
@@ -143,7 +147,7 @@ absl::StatusOr<SideItems> ItemsOf(client::Session& session, const std::string& b
       return absl::DataLossError(Cat("the bundle ", bundle, " has records that are not sound"));
     return out;
   }
-  for (const char* kind : {"graph", "schedule", "tuning", "kernel"}) {
+  for (const char* kind : {"graph", "schedule", "tuning", "kernel", "choice"}) {
     v1::ListCacheEntriesRequest request;
     request.mutable_filter()->set_store(kind);
     request.set_order(v1::CACHE_ORDER_KEY);
@@ -162,15 +166,16 @@ json OnlyIn(const SideItems& here, const SideItems& there) {
   json out = json::array();
   for (const auto& [key, item] : here) {
     if (!there.contains(key))
-      out.push_back(
-          {{"key", key}, {"kind", item.kind}, {"title", item.title}, {"seconds", item.seconds}});
+      out.push_back({{"key", key},
+                     {"kind", item.kind},
+                     {"title", item.title},
+                     {"winner_seconds", item.seconds}});
   }
   return out;
 }
 
-absl::Status Diff(const Globals& globals, const std::string& a, const std::string& b,
-                  const S3Flags& s3) {
-  UOPD_ASSIGN(const auto session, globals.OpenSession());
+absl::Status Diff(Globals& globals, const std::string& a, const std::string& b, const S3Flags& s3) {
+  UOPD_ASSIGN(const auto session, globals.Connect());
   UOPD_ASSIGN(const SideItems left, ItemsOf(*session, a, s3));
   UOPD_ASSIGN(const SideItems right, ItemsOf(*session, b, s3));
   const json only_a = OnlyIn(left, right), only_b = OnlyIn(right, left);
@@ -180,14 +185,14 @@ absl::Status Diff(const Globals& globals, const std::string& a, const std::strin
     if (x.kind != "tuning" || y == right.end()) continue;
     if (x.title == y->second.title) continue;  // the same opts; each machine measures another time
     winners.push_back({{"key", key},
-                       {"a", {{"opts", x.title}, {"seconds", x.seconds}}},
-                       {"b", {{"opts", y->second.title}, {"seconds", y->second.seconds}}}});
+                       {"a", {{"opts", x.title}, {"winner_seconds", x.seconds}}},
+                       {"b", {{"opts", y->second.title}, {"winner_seconds", y->second.seconds}}}});
   }
   if (globals.json) {
-    PrintJson({{"only_a", only_a},
-               {"only_b", only_b},
-               {"winners", winners},
-               {"both", left.size() - only_a.size()}});
+    globals.data = {{"only_a", only_a},
+                    {"only_b", only_b},
+                    {"winners", winners},
+                    {"both", left.size() - only_a.size()}};
     return absl::OkStatus();
   }
   const auto print = [](const char* sign, const json& items) {
@@ -201,7 +206,7 @@ absl::Status Diff(const Globals& globals, const std::string& a, const std::strin
   print(">", only_b);
   for (const json& item : winners) {
     const auto side = [](const json& one) {
-      return one["opts"].get<std::string>() + " " + TimeText(one["seconds"].get<double>());
+      return one["opts"].get<std::string>() + " " + TimeText(one["winner_seconds"].get<double>());
     };
     std::printf("! %.12s tuning    %s | %s\n", item["key"].get<std::string>().c_str(),
                 side(item["a"]).c_str(), side(item["b"]).c_str());

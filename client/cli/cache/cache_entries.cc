@@ -6,8 +6,9 @@
 #include <map>
 
 #include "client/cli/cache/cache_flags.h"
+#include "client/cli/checks.h"
 #include "client/cli/command.h"
-#include "client/cli/print_json.h"
+#include "core/base/text.h"
 
 namespace uopd::cli {
 namespace {
@@ -39,8 +40,8 @@ void PrintEntry(const v1::CacheEntry& entry) {
               entry.pinned() ? "[pinned] " : "", entry.title().c_str());
 }
 
-absl::Status List(const Globals& globals, const ListFlags& flags) {
-  UOPD_ASSIGN(const auto session, globals.OpenSession());
+absl::Status List(Globals& globals, const ListFlags& flags) {
+  UOPD_ASSIGN(const auto session, globals.Connect());
   v1::ListCacheEntriesRequest request;
   *request.mutable_filter() = ToWire(flags.filter);
   request.set_order(flags.order);
@@ -64,12 +65,12 @@ absl::Status List(const Globals& globals, const ListFlags& flags) {
     if (page.next_page_token().empty() || (flags.limit > 0 && left == 0)) break;
     request.set_page_token(page.next_page_token());
   }
-  if (globals.json) PrintJson({{"entries", out}});
+  if (globals.json) globals.data = {{"entries", out}};
   return absl::OkStatus();
 }
 
-absl::Status Show(const Globals& globals, const std::string& key) {
-  UOPD_ASSIGN(const auto session, globals.OpenSession());
+absl::Status Show(Globals& globals, const std::string& key) {
+  UOPD_ASSIGN(const auto session, globals.Connect());
   v1::GetCacheEntryRequest request;
   request.set_key_prefix(key);
   UOPD_ASSIGN(const v1::GetCacheEntryResponse found, session->GetCacheEntry(request));
@@ -85,7 +86,7 @@ absl::Status Show(const Globals& globals, const std::string& key) {
     out["used_here"] = found.used_here();
     out["facts"] = json::object();
     for (const v1::CacheFact& fact : found.facts()) out["facts"][fact.name()] = fact.text();
-    PrintJson(out);
+    globals.data = out;
     return absl::OkStatus();
   }
   const v1::CacheEntry& entry = found.entry();
@@ -128,7 +129,7 @@ bool IsGood(const v1::CacheVerdict& verdict) {
 }
 
 absl::Status Verify(Globals& globals, const VerifyFlags& flags) {
-  UOPD_ASSIGN(const auto session, globals.OpenSession());
+  UOPD_ASSIGN(const auto session, globals.Connect());
   v1::VerifyCacheRequest request;
   *request.mutable_filter() = ToWire(flags.filter);
   request.set_run(flags.run);
@@ -154,12 +155,13 @@ absl::Status Verify(Globals& globals, const VerifyFlags& flags) {
     request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty());
   if (globals.json) {
-    PrintJson({{"checked", checked}, {"bad", bad}, {"removed", removed}, {"verdicts", verdicts}});
+    globals.data = {
+        {"checked", checked}, {"bad", bad}, {"removed", removed}, {"verdicts", verdicts}};
   } else {
     std::printf("%llu checked, %llu bad, %llu removed\n", static_cast<ull>(checked),
                 static_cast<ull>(bad), static_cast<ull>(removed));
   }
-  if (bad > removed) globals.exit_code = 1;
+  if (bad > removed) globals.bad = Cat(bad - removed, " bad entries stay");
   return absl::OkStatus();
 }
 
@@ -168,13 +170,13 @@ struct EvictFlags {
   bool all = false, with_pinned = false, dry_run = false;
 };
 
-absl::Status Evict(const Globals& globals, const EvictFlags& flags) {
+absl::Status Evict(Globals& globals, const EvictFlags& flags) {
   if (flags.filter.empty() && !flags.all) {
     return absl::InvalidArgumentError(
         "choose entries by --kind, --key, --environment, --unused-hours or --pinned, or all of "
         "them by --all");
   }
-  UOPD_ASSIGN(const auto session, globals.OpenSession());
+  UOPD_ASSIGN(const auto session, globals.Connect());
   v1::EvictCacheEntriesRequest request;
   *request.mutable_filter() = ToWire(flags.filter);
   request.set_with_pinned(flags.with_pinned || flags.filter.pinned);
@@ -188,8 +190,10 @@ absl::Status Evict(const Globals& globals, const EvictFlags& flags) {
     request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty());
   if (globals.json) {
-    PrintJson(
-        {{"entries", entries}, {"bytes", bytes}, {"pinned", pinned}, {"dry_run", flags.dry_run}});
+    globals.data = {{"entries", entries},
+                    {"removed_bytes", bytes},
+                    {"pinned", pinned},
+                    {"dry_run", flags.dry_run}};
     return absl::OkStatus();
   }
   std::printf("%llu entries of %s %s%s\n", static_cast<ull>(entries), BytesText(bytes).c_str(),
@@ -198,14 +202,14 @@ absl::Status Evict(const Globals& globals, const EvictFlags& flags) {
   return absl::OkStatus();
 }
 
-absl::Status Pin(const Globals& globals, const std::string& key, bool unpin) {
-  UOPD_ASSIGN(const auto session, globals.OpenSession());
+absl::Status Pin(Globals& globals, const std::string& key, bool unpin) {
+  UOPD_ASSIGN(const auto session, globals.Connect());
   v1::PinCacheEntryRequest request;
   request.set_key_prefix(key);
   request.set_unpin(unpin);
   UOPD_ASSIGN(const v1::PinCacheEntryResponse response, session->PinCacheEntry(request));
   if (globals.json) {
-    PrintJson(ToJson(response.entry()));
+    globals.data = ToJson(response.entry());
   } else {
     PrintEntry(response.entry());
   }
@@ -217,7 +221,7 @@ void AddPin(CLI::App& cache, Globals& globals, bool unpin) {
       unpin ? "unpin" : "pin",
       unpin ? "let the cache remove an entry again" : "keep an entry when the cache makes room");
   auto key = std::make_shared<std::string>();
-  command->add_option("key", *key, "the first digits of its key")->required();
+  command->add_option("key", *key, "the first digits of its key")->required()->check(HexDigits());
   command->callback([&globals, key, unpin] { globals.status = Pin(globals, *key, unpin); });
 }
 
@@ -228,9 +232,16 @@ void AddList(CLI::App& cache, Globals& globals, const char* name, const char* he
   flags->order = order;
   flags->limit = limit;
   AddCacheFilter(*command, flags->filter);
-  command->add_option("--by", flags->order, "used, bytes, cost, created, key, hits or saved")
-      ->transform(CLI::CheckedTransformer(kOrders, CLI::ignore_case));
-  command->add_option("--limit", flags->limit, "entries to show; 0: all")->capture_default_str();
+  std::vector<std::string> orders;
+  for (const auto& [order_name, wire] : kOrders) orders.push_back(order_name);
+  command
+      ->add_option_function<std::string>(
+          "--by", [flags](const std::string& order_name) { flags->order = kOrders.at(order_name); },
+          "what the order is by")
+      ->check(OneOf(std::move(orders)));
+  command->add_option("--limit", flags->limit, "entries to show; 0: all")
+      ->capture_default_str()
+      ->check(NumberIn(0, 1e9));
   command->callback([&globals, flags] { globals.status = List(globals, *flags); });
 }
 
@@ -243,7 +254,7 @@ void AddCacheEntries(CLI::App& cache, Globals& globals) {
 
   CLI::App* show = cache.add_subcommand("show", "everything about one entry");
   auto key = std::make_shared<std::string>();
-  show->add_option("key", *key, "the first digits of its key")->required();
+  show->add_option("key", *key, "the first digits of its key")->required()->check(HexDigits());
   show->callback([&globals, key] { globals.status = Show(globals, *key); });
 
   CLI::App* verify = cache.add_subcommand(

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cstdio>
 
+#include "client/cli/checks.h"
+
 namespace uopd::cli {
 namespace {
 
@@ -17,13 +19,20 @@ std::string Format(double value, const char* unit) {
 
 }  // namespace
 
+std::vector<std::string> CacheKinds() {
+  return {"choice",     "cost_model", "draft",  "draft_choice", "graph",  "kernel",
+          "quarantine", "schedule",   "trials", "tune",         "tuning", "unproven"};
+}
+
 void AddCacheFilter(CLI::App& command, CacheFilterFlags& flags) {
-  command.add_option("--kind", flags.kind, "of this kind: kernel, tuning, schedule, graph, ...");
-  command.add_option("--key", flags.key, "whose key begins with these hexadecimal digits");
+  command.add_option("--kind", flags.kind, "of this kind")->check(OneOf(CacheKinds()));
+  command.add_option("--key", flags.key, "whose key begins with these hexadecimal digits")
+      ->check(HexDigits());
   command.add_option("--environment", flags.environment,
                      "whose environment key has this part, such as arch=sm_90");
   command.add_flag("--pinned", flags.pinned, "that are pinned");
-  command.add_option("--unused-hours", flags.unused_hours, "not used for this long");
+  command.add_option("--unused-hours", flags.unused_hours, "not used for this long")
+      ->check(NumberIn(1, 1e6));
 }
 
 v1::CacheFilter ToWire(const CacheFilterFlags& flags) {
@@ -65,18 +74,19 @@ std::string AgeText(uint64_t unix_us) {
 }
 
 nlohmann::json ToJson(const v1::CacheEntry& entry) {
-  nlohmann::json out = {{"key", entry.key()},
-                        {"kind", entry.store()},
-                        {"bytes", entry.bytes()},
-                        {"cost_us", entry.cost_us()},
-                        {"created_unix_us", entry.created_unix_us()},
-                        {"used_unix_us", entry.used_unix_us()},
-                        {"pinned", entry.pinned()},
-                        {"hits", entry.hits()},
-                        {"saved_us", entry.saved_us()},
-                        {"title", entry.title()},
-                        {"environment", entry.environment()}};
-  if (entry.seconds() > 0) out["seconds"] = entry.seconds();
+  nlohmann::json out = {
+      {"key", entry.key()},
+      {"kind", entry.store()},
+      {"size_bytes", entry.bytes()},
+      {"cost_seconds", 1e-6 * static_cast<double>(entry.cost_us())},
+      {"created_unix_seconds", 1e-6 * static_cast<double>(entry.created_unix_us())},
+      {"used_unix_seconds", 1e-6 * static_cast<double>(entry.used_unix_us())},
+      {"pinned", entry.pinned()},
+      {"hits", entry.hits()},
+      {"saved_seconds", 1e-6 * static_cast<double>(entry.saved_us())},
+      {"title", entry.title()},
+      {"environment", entry.environment()}};
+  if (entry.seconds() > 0) out["winner_seconds"] = entry.seconds();
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "uopd/v1/uopd.pb.h"
 
@@ -22,6 +23,8 @@ struct CacheFilterFlags {
   }
 };
 
+// The kinds of entries that a daemon of this version has.
+std::vector<std::string> CacheKinds();
 // --kind, --key, --environment, --pinned, --unused-hours.
 void AddCacheFilter(CLI::App& command, CacheFilterFlags& flags);
 v1::CacheFilter ToWire(const CacheFilterFlags& flags);

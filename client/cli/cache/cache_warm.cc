@@ -15,10 +15,11 @@
 #include "absl/strings/escaping.h"
 #include "client/cli/cache/bundle_file.h"
 #include "client/cli/cache/cache_flags.h"
+#include "client/cli/checks.h"
 #include "client/cli/command.h"
-#include "client/cli/print_json.h"
 #include "client/cli/run/graph_run.h"
 #include "client/cpp/net/wire_call.h"
+#include "client/data/files.h"
 #include "core/base/text.h"
 
 namespace uopd::cli {
@@ -43,8 +44,7 @@ struct WarmJob {
 };
 
 absl::Status ReadJobList(const std::string& path, std::vector<WarmJob>& jobs) {
-  std::ifstream file(path);
-  if (!file) return absl::NotFoundError(Cat("cannot open ", path));
+  UOPD_ASSIGN(std::ifstream file, client::OpenInput(path));
   for (std::string line; std::getline(file, line);) {
     const auto text = absl::StripAsciiWhitespace(line);
     if (!text.empty() && text[0] != '#') jobs.push_back({.name = std::string(text)});
@@ -86,7 +86,7 @@ absl::Status ReadJobBundle(client::Session& session, const WarmFlags& flags,
   });
 }
 
-absl::StatusOr<v1::PrepareResponse> PrepareOne(const Globals& globals, client::Session& session,
+absl::StatusOr<v1::PrepareResponse> PrepareOne(Globals& globals, client::Session& session,
                                                const WarmJob& job) {
   v1::PrepareRequest request;
   *request.mutable_options() = client::ToWire(globals.execution);
@@ -100,7 +100,7 @@ absl::StatusOr<v1::PrepareResponse> PrepareOne(const Globals& globals, client::S
   return session.Prepare(request);
 }
 
-void PrepareAll(const Globals& globals, client::Session& session, std::vector<WarmJob>& jobs,
+void PrepareAll(Globals& globals, client::Session& session, std::vector<WarmJob>& jobs,
                 uint32_t threads) {
   std::atomic<size_t> next{0};
   const auto work = [&] {
@@ -132,7 +132,7 @@ absl::Status AwaitTuning(client::Session& session, double limit_s) {
   }
 }
 
-void PrintJobs(const Globals& globals, const std::vector<WarmJob>& jobs) {
+void PrintJobs(Globals& globals, const std::vector<WarmJob>& jobs) {
   json out = json::array();
   if (!globals.json) {
     std::printf("%7s %8s %7s %6s %7s %6s %6s %9s  %s\n", "kernels", "compiled", "cluster", "disk",
@@ -141,17 +141,18 @@ void PrintJobs(const Globals& globals, const std::vector<WarmJob>& jobs) {
   for (const WarmJob& job : jobs) {
     const v1::CacheOutcome& cache = job.answer.cache();
     if (globals.json) {
-      out.push_back({{"graph", job.name},
-                     {"ok", job.status.ok()},
-                     {"error", job.status.ok() ? "" : StatusText(job.status)},
-                     {"kernels", job.answer.signature().kernels()},
-                     {"kernels_compiled", cache.kernels_compiled()},
-                     {"kernels_disk", cache.kernels_disk()},
-                     {"kernels_cluster", cache.kernels_cluster()},
-                     {"kernels_shared", cache.kernels_shared()},
-                     {"kernels_memory", cache.kernels_memory()},
-                     {"kernels_tuned", cache.kernels_tuned()},
-                     {"total_us", job.answer.timings().total_us()}});
+      out.push_back(
+          {{"graph", job.name},
+           {"ok", job.status.ok()},
+           {"error", job.status.ok() ? "" : StatusText(job.status)},
+           {"kernels", job.answer.signature().kernels()},
+           {"kernels_compiled", cache.kernels_compiled()},
+           {"kernels_disk", cache.kernels_disk()},
+           {"kernels_cluster", cache.kernels_cluster()},
+           {"kernels_shared", cache.kernels_shared()},
+           {"kernels_memory", cache.kernels_memory()},
+           {"kernels_tuned", cache.kernels_tuned()},
+           {"total_seconds", 1e-6 * static_cast<double>(job.answer.timings().total_us())}});
     } else if (job.status.ok()) {
       std::printf("%7u %8u %7u %6u %7u %6u %6u %9s  %s\n", job.answer.signature().kernels(),
                   cache.kernels_compiled(), cache.kernels_cluster(), cache.kernels_disk(),
@@ -163,7 +164,7 @@ void PrintJobs(const Globals& globals, const std::vector<WarmJob>& jobs) {
                   job.name.c_str(), StatusText(job.status).c_str());
     }
   }
-  if (globals.json) PrintJson({{"graphs", out}});
+  if (globals.json) globals.data = {{"graphs", out}};
 }
 
 absl::Status Warm(Globals& globals, const WarmFlags& flags) {
@@ -185,10 +186,16 @@ absl::Status Warm(Globals& globals, const WarmFlags& flags) {
     }
   }
   PrintJobs(globals, jobs);
-  const bool failed =
-      std::ranges::any_of(jobs, [](const WarmJob& job) { return !job.status.ok(); });
-  if (failed || refused > 0) globals.exit_code = 1;
-  return tuned;
+  const auto failed =
+      std::ranges::count_if(jobs, [](const WarmJob& job) { return !job.status.ok(); });
+  if (failed > 0) {
+    globals.bad = Cat(failed, " of ", jobs.size(), " graphs failed");
+  } else if (refused > 0) {
+    globals.bad = Cat(refused, " records of the bundle were refused or not kept");
+  } else if (absl::IsDeadlineExceeded(tuned)) {
+    globals.bad = StatusText(tuned);
+  }
+  return globals.bad.empty() ? tuned : absl::OkStatus();
 }
 
 }  // namespace
@@ -205,10 +212,12 @@ void AddCacheWarm(CLI::App& cache, Globals& globals) {
   AddS3Flags(*command, flags->s3);
   command->add_option("--jobs", flags->jobs, "graphs to prepare at a time")
       ->capture_default_str()
-      ->check(CLI::Range(1, 64));
-  command->add_option(
-      "--wait", flags->wait_s,
-      "with --beam: wait up to this many seconds until the daemon has tuned everything");
+      ->check(NumberIn(1, 64));
+  command
+      ->add_option(
+          "--wait", flags->wait_s,
+          "with --beam: wait up to this many seconds until the daemon has tuned everything")
+      ->check(NumberIn(0, kMostSeconds, false));
   AddExecution(*command, globals);
   command->callback([&globals, flags] { globals.status = Warm(globals, *flags); });
 }

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "client/cli/checks.h"
 #include "core/base/status.h"
 #include "core/base/text.h"
 
@@ -29,7 +30,7 @@ void AddS3Flags(CLI::App& command, S3Flags& flags) {
                      "certificates (PEM) that may sign the server's; absent: those of the machine");
   command.add_option("--s3-timeout", flags.timeout_s, "seconds for a whole object, with all tries")
       ->capture_default_str()
-      ->check(CLI::Range(1.0, 1e6));
+      ->check(NumberIn(1, 1e6, false));
 }
 
 absl::StatusOr<s3::S3Client> OpenS3(const S3Flags& flags) {
@@ -53,9 +54,8 @@ absl::StatusOr<std::unique_ptr<TemporaryFile>> TemporaryFile::Make() {
   const auto base = std::filesystem::temp_directory_path(error);
   std::string folder = (error ? "/tmp" : base.string()) + "/uopctl-XXXXXX";
   if (mkdtemp(folder.data()) == nullptr)
-    return absl::UnavailableError(Cat("no folder can be made in ",
-                                      folder.substr(0, folder.rfind('/')), ": ",
-                                      std::strerror(errno)));
+    return absl::ErrnoToStatus(
+        errno, Cat("no folder can be made in ", folder.substr(0, folder.rfind('/'))));
   return std::unique_ptr<TemporaryFile>(new TemporaryFile(std::move(folder)));
 }
 

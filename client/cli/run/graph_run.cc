@@ -5,7 +5,7 @@
 #include <bit>
 #include <charconv>
 
-#include "client/data/idx.h"
+#include "client/data/files.h"
 #include "core/base/digest.h"
 #include "core/base/text.h"
 #include "core/ir/analysis/eval.h"
@@ -121,7 +121,7 @@ absl::Status GraphRun::ReadFlags(const GraphFlags& flags,
 }
 
 absl::Status GraphRun::Load(const GraphFlags& flags) {
-  UOPD_ASSIGN(std::string text, client::ReadFile(flags.graph));
+  UOPD_ASSIGN(std::string text, client::ReadFile(flags.graph, client::kMostGraphBytes));
   auto sink = ir::Parse(ctx_, text, lines_);
   if (!sink.ok()) return WithFrame(sink.status(), Cat("reading ", flags.graph));
   sink_ = *sink;
@@ -205,7 +205,7 @@ absl::Status GraphRun::FetchResults(client::Session& session, const v1::ExecuteR
 }
 
 absl::StatusOr<std::string> LoadGraph(const std::string& path, const std::string& device) {
-  UOPD_ASSIGN(const std::string text, client::ReadFile(path));
+  UOPD_ASSIGN(const std::string text, client::ReadFile(path, client::kMostGraphBytes));
   ir::UOpContext ctx;
   std::vector<UOp> lines;
   const auto sink = ir::Parse(ctx, text, lines);

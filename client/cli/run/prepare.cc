@@ -6,14 +6,13 @@
 #include <nlohmann/json.hpp>
 
 #include "client/cli/command.h"
-#include "client/cli/print_json.h"
 #include "client/cli/run/graph_run.h"
 #include "client/cpp/net/wire_call.h"
 
 namespace uopd::cli {
 namespace {
 
-absl::Status Prepare(const Globals& globals, const GraphFlags& flags) {
+absl::Status Prepare(Globals& globals, const GraphFlags& flags) {
   GraphRun run;
   UOPD_TRY(run.Load(flags));
   UOPD_ASSIGN(const auto session, globals.OpenSession());
@@ -23,13 +22,13 @@ absl::Status Prepare(const Globals& globals, const GraphFlags& flags) {
   UOPD_ASSIGN(const v1::PrepareResponse response, session->Prepare(request));
   const v1::CacheOutcome& cache = response.cache();
   if (globals.json) {
-    PrintJson({{"kernels", response.signature().kernels()},
-               {"kernels_compiled", cache.kernels_compiled()},
-               {"kernels_disk", cache.kernels_disk()},
-               {"kernels_cluster", cache.kernels_cluster()},
-               {"kernels_shared", cache.kernels_shared()},
-               {"kernels_memory", cache.kernels_memory()},
-               {"total_us", response.timings().total_us()}});
+    globals.data = {{"kernels", response.signature().kernels()},
+                    {"kernels_compiled", cache.kernels_compiled()},
+                    {"kernels_disk", cache.kernels_disk()},
+                    {"kernels_cluster", cache.kernels_cluster()},
+                    {"kernels_shared", cache.kernels_shared()},
+                    {"kernels_memory", cache.kernels_memory()},
+                    {"total_seconds", 1e-6 * static_cast<double>(response.timings().total_us())}};
     return absl::OkStatus();
   }
   std::printf(

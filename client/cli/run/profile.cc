@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "client/cli/checks.h"
 #include "client/cli/command.h"
-#include "client/cli/print_json.h"
 #include "client/cli/run/graph_run.h"
 #include "client/cpp/net/wire_call.h"
 #include "core/base/text.h"
@@ -106,35 +106,35 @@ void Print(const v1::ExecuteResponse& run) {
 nlohmann::json ToJson(const v1::ExecuteResponse& run) {
   const v1::Profile& profile = run.profile();
   nlohmann::json out = {{"kernels", nlohmann::json::array()},
-                        {"kernels_us", profile.kernels_us()},
+                        {"kernels_seconds", 1e-6 * profile.kernels_us()},
                         {"kernels_left_out", profile.kernels_left_out()},
-                        {"left_out_us", profile.left_out_us()},
-                        {"run_us", run.timings().run_us()},
-                        {"total_us", run.timings().total_us()},
+                        {"left_out_seconds", 1e-6 * profile.left_out_us()},
+                        {"run_seconds", 1e-6 * static_cast<double>(run.timings().run_us())},
+                        {"total_seconds", 1e-6 * static_cast<double>(run.timings().total_us())},
                         {"roofs", nlohmann::json::array()}};
   for (const Row& row : Rows(profile)) {
     out["kernels"].push_back({{"name", row.name},
                               {"device", row.device},
                               {"opts", row.opts},
                               {"launches", row.launches},
-                              {"us", row.us},
+                              {"run_seconds", 1e-6 * row.us},
                               {"flops", row.flops},
-                              {"bytes", row.bytes},
-                              {"roof_us", row.roof_us}});
+                              {"moved_bytes", row.bytes},
+                              {"roof_seconds", 1e-6 * row.roof_us}});
   }
   for (const v1::DeviceRoof& roof : profile.roofs()) {
     nlohmann::json ops = nlohmann::json::object();
     for (const v1::DtypeRoof& rate : roof.dtypes()) ops[DtypeName(rate.dtype())] = rate.ops_per_s();
     out["roofs"].push_back({{"device", roof.device()},
-                            {"ops_per_s", ops},
-                            {"memory_bytes_per_s", roof.memory_bytes_per_s()},
-                            {"cache_bytes_per_s", roof.cache_bytes_per_s()},
+                            {"ops_per_second", ops},
+                            {"memory_bytes_per_second", roof.memory_bytes_per_s()},
+                            {"cache_bytes_per_second", roof.cache_bytes_per_s()},
                             {"cache_bytes", roof.cache_bytes()}});
   }
   return out;
 }
 
-absl::Status Profile(const Globals& globals, const ProfileFlags& flags) {
+absl::Status Profile(Globals& globals, const ProfileFlags& flags) {
   GraphRun graph;
   UOPD_TRY(graph.Load(flags.graph));
   UOPD_ASSIGN(const auto session, globals.OpenSession());
@@ -151,7 +151,7 @@ absl::Status Profile(const Globals& globals, const ProfileFlags& flags) {
     if (i == 0 || run.timings().run_us() < best.timings().run_us()) best = std::move(run);
   }
   if (globals.json) {
-    PrintJson(ToJson(best));
+    globals.data = ToJson(best);
   } else {
     Print(best);
   }
@@ -168,7 +168,7 @@ void AddProfile(CLI::App& app, Globals& globals) {
   command
       ->add_option("--runs", flags->runs, "how many times the graph runs, not counting the first")
       ->capture_default_str()
-      ->check(CLI::Range(1, 10000));
+      ->check(NumberIn(1, 10000));
   AddExecution(*command, globals);
   command->callback([&globals, flags] { globals.status = Profile(globals, *flags); });
 }

@@ -21,8 +21,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "client/cli/checks.h"
 #include "client/cli/command.h"
-#include "client/cli/print_json.h"
 #include "core/base/text.h"
 
 namespace uopd::cli {
@@ -86,8 +86,9 @@ absl::Status Replay(Globals& globals, const ReplayFlags& flags) {
     how = "still fails";
   }
   globals.exit_code = code;
+  if (code != 0) globals.bad = how;
   if (globals.json) {
-    PrintJson({{"fails", code != 0}, {"how", how}});
+    globals.data = {{"fails", code != 0}, {"how", how}};
   } else {
     std::printf("%s\n", how.c_str());
   }
@@ -106,7 +107,7 @@ void AddReplay(CLI::App& app, Globals& globals) {
   replay->add_option("--uopd", flags->daemon, "the daemon's program; absent: beside this one");
   replay->add_option("--limit", flags->limit_s, "seconds after which it counts as failed")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(NumberIn(0.001, kMostSeconds, false));
   replay->callback([&globals, flags] { globals.status = Replay(globals, *flags); });
 }
 

@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "client/cli/command.h"
-#include "client/cli/print_json.h"
 #include "client/cli/run/graph_run.h"
 #include "client/cpp/net/wire_call.h"
 #include "client/data/npy.h"
@@ -44,23 +43,24 @@ nlohmann::json Values(const GraphRun::Slot& slot, size_t most) {
   return out;
 }
 
-absl::Status Run(const Globals& globals, const GraphFlags& flags) {
+absl::Status Run(Globals& globals, const GraphFlags& flags) {
   GraphRun run;
   UOPD_TRY(run.Load(flags));
   UOPD_ASSIGN(const auto session, globals.OpenSession());
   UOPD_ASSIGN(const v1::ExecuteResponse response,
               run.Execute(*session, client::ToWire(globals.execution)));
   UOPD_TRY(run.FetchResults(*session, response));
-  nlohmann::json out = {{"outputs", nlohmann::json::object()},
-                        {"run_us", response.timings().run_us()},
-                        {"total_us", response.timings().total_us()},
-                        {"kernels_compiled", response.cache().kernels_compiled()},
-                        {"kernels_disk", response.cache().kernels_disk()},
-                        {"kernels_cluster", response.cache().kernels_cluster()},
-                        {"kernels_shared", response.cache().kernels_shared()},
-                        {"kernels_memory", response.cache().kernels_memory()},
-                        {"kernels_tuned", response.cache().kernels_tuned()},
-                        {"kernels_draft", response.cache().kernels_draft()}};
+  nlohmann::json out = {
+      {"outputs", nlohmann::json::object()},
+      {"run_seconds", 1e-6 * static_cast<double>(response.timings().run_us())},
+      {"total_seconds", 1e-6 * static_cast<double>(response.timings().total_us())},
+      {"kernels_compiled", response.cache().kernels_compiled()},
+      {"kernels_disk", response.cache().kernels_disk()},
+      {"kernels_cluster", response.cache().kernels_cluster()},
+      {"kernels_shared", response.cache().kernels_shared()},
+      {"kernels_memory", response.cache().kernels_memory()},
+      {"kernels_tuned", response.cache().kernels_tuned()},
+      {"kernels_draft", response.cache().kernels_draft()}};
   for (auto& [i, s] : run.slots()) {
     if (!s.written) continue;
     if (!s.output_path.empty()) {
@@ -85,7 +85,7 @@ absl::Status Run(const Globals& globals, const GraphFlags& flags) {
                 s.output_path.empty() ? shown.dump().c_str() : "-> ", s.output_path.c_str(),
                 s.output_path.empty() && n > kShown ? " ..." : "");
   }
-  if (globals.json) PrintJson(out);
+  if (globals.json) globals.data = out;
   return absl::OkStatus();
 }
 

@@ -11,8 +11,8 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "client/cli/checks.h"
 #include "client/cli/command.h"
-#include "client/cli/print_json.h"
 #include "client/data/idx.h"
 #include "core/base/text.h"
 #include "core/ir/analysis/eval.h"
@@ -184,7 +184,7 @@ absl::StatusOr<double> Evaluate(Model& model, const Examples& data) {
   return static_cast<double>(correct) / static_cast<double>(data.count);
 }
 
-absl::Status TrainMnist(const Globals& globals, const TrainFlags& flags) {
+absl::Status TrainMnist(Globals& globals, const TrainFlags& flags) {
   UOPD_ASSIGN(const Examples train, client::LoadExamples(flags.data, "train"));
   UOPD_ASSIGN(const Examples test, client::LoadExamples(flags.data, "t10k"));
   if (train.rows != test.rows || train.columns != test.columns)
@@ -225,22 +225,22 @@ absl::Status TrainMnist(const Globals& globals, const TrainFlags& flags) {
   if (globals.json) {
     const nlohmann::json line = {{"accuracy", accuracy},
                                  {"loss", out.loss},
-                                 {"step_ms_p50", out.step_ms_p50},
-                                 {"first_step_ms", out.first_step_ms},
-                                 {"bytes_sent_per_step", out.overhead_bytes},
-                                 {"batch_bytes_per_step", out.batch_bytes},
+                                 {"step_p50_seconds", 1e-3 * out.step_ms_p50},
+                                 {"first_step_seconds", 1e-3 * out.first_step_ms},
+                                 {"sent_per_step_bytes", out.overhead_bytes},
+                                 {"batch_per_step_bytes", out.batch_bytes},
                                  {"graphs_after_first_step", out.graphs_after_first},
-                                 {"bytes_sent", client.traffic().total()},
+                                 {"sent_bytes", client.traffic().total()},
                                  {"kernels_compiled", stats.kernels_compiled},
                                  {"kernels_disk", stats.kernels_disk},
                                  {"kernels_cluster", stats.kernels_cluster},
                                  {"kernels_shared", stats.kernels_shared},
                                  {"kernels_memory", stats.kernels_memory},
                                  {"kernels_tuned", stats.kernels_tuned},
-                                 {"train_s", out.train_s},
-                                 {"test_s", test_s},
+                                 {"train_seconds", out.train_s},
+                                 {"test_seconds", test_s},
                                  {"steps", flags.steps}};
-    PrintJson(line);
+    globals.data = line;
   }
   return absl::OkStatus();
 }
@@ -253,24 +253,25 @@ void AddTrainMnist(CLI::App& app, Globals& globals) {
       app.add_subcommand("train-mnist", "train a perceptron on MNIST-like data and test it");
   command->add_option("--data", flags->data, "folder of the four IDX files, gzipped or not")
       ->required();
-  command->add_option("--steps", flags->steps)
+  command->add_option("--steps", flags->steps, "steps of training")
       ->capture_default_str()
-      ->check(CLI::Range(int64_t{1}, int64_t{100'000'000}));
-  command->add_option("--batch", flags->batch)
+      ->check(NumberIn(1, 100'000'000));
+  command->add_option("--batch", flags->batch, "examples of a step")
       ->capture_default_str()
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+      ->check(NumberIn(1, 1 << 20));
   command->add_option("--hidden", flags->hidden, "units of the hidden layer")
       ->capture_default_str()
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
-  command->add_option("--optimizer", flags->optimizer)
+      ->check(NumberIn(1, 1 << 20));
+  command->add_option("--optimizer", flags->optimizer, "how the weights are changed")
       ->capture_default_str()
-      ->check(CLI::IsMember({"sgd", "adam"}));
+      ->check(OneOf({"sgd", "adam"}));
   command
       ->add_option("--lr", flags->lr,
                    "learning rate; default 0.001 for adam, 0.05 for sgd (with momentum 0.9)")
-      ->check(CLI::PositiveNumber);
+      ->check(NumberIn(1e-12, 1e6, false));
   command->add_option("--seed", flags->seed, "seed of the weights and of the order of examples")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(NumberIn(0, 1e18));
   command->add_option("--device", flags->device,
                       "device to train on; default: the daemon's default device");
   AddExecution(*command, globals);

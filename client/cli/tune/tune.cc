@@ -22,8 +22,8 @@
 
 #include "absl/time/time.h"
 #include "client/cli/cache/cache_flags.h"
+#include "client/cli/checks.h"
 #include "client/cli/command.h"
-#include "client/cli/print_json.h"
 #include "client/cli/run/graph_run.h"
 #include "client/cli/tune/tune_svg.h"
 #include "client/cli/tune/tune_view.h"
@@ -120,16 +120,17 @@ json ToJson(const v1::Tune& tune) {
           {"tenant", tune.tenant()},
           {"state", tune.state()},
           {"error", tune.error()},
+          {"waits_for", tune.waits_for()},
           {"host", tune.host()},
           {"beam", tune.beam()},
-          {"budget_ms", tune.budget_ms()},
+          {"budget_seconds", 1e-3 * static_cast<double>(tune.budget_ms())},
           {"budget_candidates", tune.budget_candidates()},
-          {"spent_ms", tune.spent_ms()},
+          {"spent_seconds", 1e-3 * static_cast<double>(tune.spent_ms())},
           {"candidates", tune.candidates()},
           {"pruned", tune.pruned()},
           {"duplicates", tune.duplicates()},
-          {"created_unix_us", tune.created_unix_us()},
-          {"ended_unix_us", tune.ended_unix_us()},
+          {"created_unix_seconds", 1e-6 * static_cast<double>(tune.created_unix_us())},
+          {"ended_unix_seconds", 1e-6 * static_cast<double>(tune.ended_unix_us())},
           {"attempts", tune.attempts()},
           {"kernels", tune.kernels()},
           {"kernels_searching", tune.kernels_searching()},
@@ -156,16 +157,24 @@ json ToJson(const v1::TunedKernel& kernel) {
           {"failed", kernel.failed()},
           {"pruned", kernel.pruned()},
           {"duplicates", kernel.duplicates()},
-          {"search_ms", kernel.search_ms()},
+          {"search_seconds", 1e-3 * static_cast<double>(kernel.search_ms())},
           {"limited", kernel.limited()}};
 }
 
-void PrintTune(const Globals& globals, const v1::Tune& tune) {
-  if (globals.json) return PrintJson(ToJson(tune));
-  std::printf("%s %s, %u kernels: %u tuned, %u found, %u failed, %u skipped%s%s\n",
-              tune.id().c_str(), tune.state().c_str(), tune.kernels(), tune.kernels_tuned(),
-              tune.kernels_found(), tune.kernels_failed(), tune.kernels_skipped(),
-              tune.error().empty() ? "" : ": ", tune.error().c_str());
+// What there is to say besides numbers.
+std::string RemarkOf(const v1::Tune& tune) {
+  if (!tune.error().empty()) return ": " + tune.error();
+  return tune.waits_for().empty() ? "" : ": waiting for " + tune.waits_for();
+}
+
+void PrintTune(Globals& globals, const v1::Tune& tune) {
+  if (globals.json) {
+    globals.data = ToJson(tune);
+    return;
+  }
+  std::printf("%s %s, %u kernels: %u tuned, %u found, %u failed, %u skipped%s\n", tune.id().c_str(),
+              tune.state().c_str(), tune.kernels(), tune.kernels_tuned(), tune.kernels_found(),
+              tune.kernels_failed(), tune.kernels_skipped(), RemarkOf(tune).c_str());
 }
 
 absl::Status WriteSvg(const std::string& path, const TuneView& view) {
@@ -259,18 +268,22 @@ absl::Status AttachTuning(Globals& globals, client::Session& session, Interrupts
     std::fprintf(stderr,
                  "detached; the tuning goes on\n  uopctl tune attach %s\n  uopctl tune cancel %s\n",
                  whole.c_str(), whole.c_str());
-    if (globals.json) PrintJson({{"id", whole}, {"state", "detached"}});
+    if (globals.json) globals.data = {{"id", whole}, {"state", "detached"}};
     return WriteSvg(svg, view);
   }
   if (globals.json) {
     json out = ToJson(view.tune());
     out["list"] = json::array();
     for (const v1::TunedKernel& kernel : view.kernels()) out["list"].push_back(ToJson(kernel));
-    PrintJson(out);
+    globals.data = out;
   } else {
     std::printf("%s", view.Table().c_str());
   }
-  if (view.tune().state() != "done" || view.tune().kernels_failed() > 0) globals.exit_code = 1;
+  if (view.tune().state() != "done") {
+    globals.bad = Cat("the operation is ", view.tune().state(), ", not done");
+  } else if (view.tune().kernels_failed() > 0) {
+    globals.bad = Cat(view.tune().kernels_failed(), " kernels failed");
+  }
   return WriteSvg(svg, view);
 }
 
@@ -306,7 +319,7 @@ absl::Status AttachToTuning(Globals& globals, const TuneFlags& flags) {
   return AttachTuning(globals, *session, interrupts, flags.id, flags.svg);
 }
 
-absl::Status ListTunings(const Globals& globals) {
+absl::Status ListTunings(Globals& globals) {
   UOPD_ASSIGN(const auto session, globals.OpenSession());
   UOPD_ASSIGN(const v1::ListTunesResponse found, session->ListTunes());
   json out = json::array();
@@ -321,19 +334,18 @@ absl::Status ListTunings(const Globals& globals) {
     }
     const uint32_t done = tune.kernels_tuned() + tune.kernels_found() + tune.kernels_failed() +
                           tune.kernels_skipped();
-    std::printf("%.12s %-11s %8u %9u %10llu %8.1fs %5s  %s%s%s%s%s\n", tune.id().c_str(),
+    std::printf("%.12s %-11s %8u %9u %10llu %8.1fs %5s  %s%s%s%s\n", tune.id().c_str(),
                 tune.state().c_str(), tune.kernels(), done,
                 static_cast<unsigned long long>(tune.candidates()),
                 1e-3 * static_cast<double>(tune.spent_ms()),
                 AgeText(tune.created_unix_us()).c_str(), tune.title().c_str(),
-                tune.tenant().empty() ? "" : " of ", tune.tenant().c_str(),
-                tune.error().empty() ? "" : ": ", tune.error().c_str());
+                tune.tenant().empty() ? "" : " of ", tune.tenant().c_str(), RemarkOf(tune).c_str());
   }
-  if (globals.json) PrintJson({{"tunes", out}});
+  if (globals.json) globals.data = {{"tunes", out}};
   return absl::OkStatus();
 }
 
-absl::Status CancelTuning(const Globals& globals, const TuneFlags& flags) {
+absl::Status CancelTuning(Globals& globals, const TuneFlags& flags) {
   UOPD_ASSIGN(const auto session, globals.OpenSession());
   v1::CancelTuneRequest request;
   request.set_id(flags.id);
@@ -358,13 +370,17 @@ absl::Status ResumeTuning(Globals& globals, const TuneFlags& flags) {
   return AttachTuning(globals, *session, interrupts, answer.tune().id(), flags.svg);
 }
 
-absl::Status TuningSvg(const Globals& globals, const TuneFlags& flags) {
+absl::Status TuningSvg(Globals& globals, const TuneFlags& flags) {
   Interrupts interrupts;
   UOPD_ASSIGN(const auto session, globals.OpenSession());
   TuneView view;
   UOPD_TRY(Watch(*session, interrupts, flags.id, true, view).status());
   if (!flags.svg.empty()) return WriteSvg(flags.svg, view);
   const std::string picture = TuneSvg(view);
+  if (globals.json) {
+    globals.data = {{"svg", picture}};
+    return absl::OkStatus();
+  }
   std::fwrite(picture.data(), 1, picture.size(), stdout);
   return absl::OkStatus();
 }
@@ -383,13 +399,15 @@ void AddTune(CLI::App& app, Globals& globals) {
   AddExecution(*tune, globals);
   const auto budget = [&](CLI::App& command, const char* time, const char* candidates) {
     command.add_option("--budget", flags->budget, time);
-    command.add_option("--candidates", flags->candidates, candidates);
+    command.add_option("--candidates", flags->candidates, candidates)->check(NumberIn(1, 1e9));
   };
   const auto svg = [&](CLI::App& command) {
     command.add_option("--svg", flags->svg, "write a picture of the searches to this file");
   };
   const auto id = [&](CLI::App& command) {
-    command.add_option("id", flags->id, "id of an operation, or its first digits")->required();
+    command.add_option("id", flags->id, "id of an operation, or its first digits")
+        ->required()
+        ->check(HexDigits());
   };
   budget(*tune, "time for all searches together, such as 60s or 2h; absent: no limit",
          "most candidates of all kernels together; absent: no limit");
@@ -421,7 +439,6 @@ void AddTune(CLI::App& app, Globals& globals) {
     if (flags->graph.empty()) {
       globals.status = absl::InvalidArgumentError(
           "a graph file is missing (or: ls, attach, cancel, resume, svg)");
-      globals.exit_code = 2;
       return;
     }
     globals.status = StartTuning(globals, *flags);

@@ -8,6 +8,9 @@
 
 namespace uopd::client {
 
+// Tries of a call while the daemon says that it is shutting down: about five seconds, in which another one may take its place.
+inline constexpr int kTriesOfRestart = 9;
+
 class Backoff {
  public:
   static constexpr std::chrono::milliseconds kFirst{50}, kLongest{2000};

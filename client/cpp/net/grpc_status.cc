@@ -60,6 +60,12 @@ absl::Status FromGrpc(const grpc::Status& status) {
   return out;
 }
 
+bool IsLeaving(const grpc::Status& status) {
+  bool out = false;
+  ForEachDetail(status, "google.rpc.RetryInfo", [&](const std::string&) { out = true; });
+  return out && status.error_code() == grpc::UNAVAILABLE;
+}
+
 std::string MissingKind(const grpc::Status& status) {
   std::string kind;
   ForEachDetail(status, "uopd.v1.MissingError", [&](const std::string& bytes) {

@@ -14,6 +14,9 @@ absl::Status FromGrpc(const grpc::Status& status);
 // An error of the daemon whose message names the node `error`. GetNode returns that node.
 absl::Status WithNodeOf(absl::StatusCode code, std::string message, const v1::NodeError& error);
 
+// True if the daemon says that the call was not begun and may be sent again: it is shutting down.
+bool IsLeaving(const grpc::Status& status);
+
 // What a NOT_FOUND is about: "program", "session" or "buffer"; empty if the daemon did not say.
 std::string MissingKind(const grpc::Status& status);
 

@@ -6,6 +6,7 @@
 //   - The transport broke: the session is resumed. The daemon says up to which sequence number it
 //     has served calls; uploads up to there are done. Each Execute has a request id, which the
 //     daemon runs once.
+//   - The daemon is shutting down: the same by another connection, because another daemon may be at the address.
 //   - The session is gone, since the daemon was restarted or the lease ran out: another one is
 //     opened. Calls that use what was made in an earlier session fail; all others are sent in the
 //     new one. What the calls that are sent again make is made there.
@@ -147,6 +148,7 @@ class Pipeline final : public Driver {
   // When an item is queued, and when it is no longer kept.
   void Count(const Item& item) UOPD_REQUIRES(mutex_);
   void Uncount(const Item& item) UOPD_REQUIRES(mutex_);
+  int MostTries() const UOPD_REQUIRES(mutex_) { return leaving_ ? kTriesOfRestart : kTries; }
   // All items will be sent again.
   void Rewind() UOPD_REQUIRES(mutex_);
   void OnFailure(const v1::PipelineResponse& response, Ended& ended) UOPD_REQUIRES(mutex_);
@@ -191,6 +193,9 @@ class Pipeline final : public Driver {
   bool closing_ UOPD_GUARDED_BY(mutex_) = false, shut_down_ UOPD_GUARDED_BY(mutex_) = false;
   bool paused_ UOPD_GUARDED_BY(mutex_) = false;
   int tries_ UOPD_GUARDED_BY(mutex_) = 0;  // since a call last succeeded
+  // Since a call last succeeded: why the daemon said that it cannot serve, and whether it is shutting down.
+  absl::Status said_ UOPD_GUARDED_BY(mutex_);
+  bool leaving_ UOPD_GUARDED_BY(mutex_) = false;
 
   // The stream. open_: from OpenStream until OnStreamEnd ends without another stream.
   bool open_ UOPD_GUARDED_BY(mutex_) = false, started_ UOPD_GUARDED_BY(mutex_) = false;

@@ -30,6 +30,8 @@ void Pipeline::OnResponse() {
     if (items_.empty() || items_.front()->sequence != incoming_.sequence()) return;
     if (incoming_.code() == 0) {
       tries_ = 0;
+      said_ = absl::OkStatus();
+      leaving_ = false;
       answered = PopFront();
     } else {
       OnFailure(incoming_, ended);
@@ -61,8 +63,10 @@ void Pipeline::OnFailure(const v1::PipelineResponse& response, Ended& ended) {
     Rewind();
     return;
   }
+  if (absl::IsUnavailable(status)) said_ = status;
+  if (response.retry_after_ms() != 0) leaving_ = true;
   const bool lost = kind == "session" || absl::IsUnavailable(status);
-  if (!item.cancelled && lost && tries_ + 1 < kTries) {
+  if (!item.cancelled && lost && tries_ + 1 < MostTries()) {
     // The session is resumed when the stream has ended. The daemon leaves the stream open, so it must
     // be ended here, also if a message is still being written.
     broken_ = true;

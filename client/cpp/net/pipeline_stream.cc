@@ -5,6 +5,8 @@
 #include <optional>
 #include <random>
 
+#include "client/cpp/net/grpc_status.h"
+
 namespace uopd::client {
 
 void Pipeline::OpenStream() {
@@ -12,7 +14,7 @@ void Pipeline::OpenStream() {
   started_ = writing_ = reading_ = broken_ = finishing_ = false;
   context_ = std::make_unique<grpc::ClientContext>();
   session_.AddCredentials(*context_);
-  stream_ = session_.stub().PrepareAsyncPipeline(context_.get(), queue_.get());
+  stream_ = session_.stub()->PrepareAsyncPipeline(context_.get(), queue_.get());
   stream_->StartCall(AsTag(kStarted));
 }
 
@@ -111,6 +113,16 @@ void Pipeline::Rewind() {
 }
 
 bool Pipeline::ContinueSession(Ended& ended) {
+  bool reconnects = false;
+  {
+    MutexLock lock(mutex_);
+    if (IsLeaving(status_)) {
+      said_ = FromGrpc(status_);
+      leaving_ = true;
+    }
+    reconnects = leaving_;
+  }
+  if (reconnects) session_.Reconnect();
   const Session::Resumption resumption = session_.Resume();
   using enum Session::Resumed;
   absl::Status why = resumption.why;
@@ -127,13 +139,16 @@ bool Pipeline::ContinueSession(Ended& ended) {
     DropLost(another->lost, ended);
   }
   if (closing_ || paused_) return false;
-  if (++tries_ >= kTries) {
+  if (++tries_ >= MostTries()) {
     tries_ = 0;
-    if (absl::IsUnavailable(why) || why.ok()) {
-      const std::string text =
-          status_.ok() ? "the daemon cannot be reached" : status_.error_message();
+    if (absl::IsUnavailable(why) || absl::IsCancelled(why) || why.ok()) {
+      const std::string text = !said_.ok()    ? std::string(said_.message())
+                               : status_.ok() ? "the daemon cannot be reached"
+                                              : status_.error_message();
       why = session_.Explained(absl::UnavailableError(text), "");
     }
+    said_ = absl::OkStatus();
+    leaving_ = false;
     FailAll(why, ended);
     return false;
   }

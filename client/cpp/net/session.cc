@@ -12,7 +12,6 @@
 namespace uopd::client {
 namespace {
 
-constexpr uint32_t kApiVersion = 1;
 constexpr size_t kUploadChunk = 1 << 20;
 constexpr int kMaxReceive =
     256 << 20;  // only has to exceed what the daemon sends, which has its own limits
@@ -40,16 +39,34 @@ class Session::Retry {
   // True if the call should be sent once more: the transport or the session was lost, and the
   // session has been resumed or the daemon may come back. Waits before it returns true.
   bool Again(const grpc::Status& status) {
-    const bool lost = status.error_code() == grpc::UNAVAILABLE || MissingKind(status) == "session";
-    if (!lost || ++tries_ == kCallTries || session_.id().empty()) return false;
+    const bool opens = session_.id().empty();
+    // Nobody cancels the calls that open a session but a daemon that ends.
+    const bool ended = opens && status.error_code() == grpc::CANCELLED;
+    const bool leaving = ended || IsLeaving(status);
+    const bool lost =
+        leaving || status.error_code() == grpc::UNAVAILABLE || MissingKind(status) == "session";
+    left_ = left_ || leaving;
+    if (IsLeaving(status)) said_ = status;
+    if (!lost || ++tries_ == (left_ ? kTriesOfRestart : kCallTries)) return false;
+    if (opens && !left_) return false;
     if (!backoff_) backoff_.emplace(std::random_device()());
     if (!session_.Sleep(backoff_->Next())) return false;
-    return session_.Resume().resumed != Resumed::kGone;
+    if (leaving) session_.Reconnect();
+    return opens || session_.Resume().resumed != Resumed::kGone;
+  }
+
+  // The error to show after the last try: a daemon that said why it does not serve counts for more than that nobody answered later.
+  grpc::Status Shown(const grpc::Status& last) const {
+    const bool silent =
+        last.error_code() == grpc::UNAVAILABLE || last.error_code() == grpc::CANCELLED;
+    return silent && !said_.ok() ? said_ : last;
   }
 
  private:
   Session& session_;
   std::optional<Backoff> backoff_;  // most calls need none
+  grpc::Status said_;               // by the daemon that is shutting down
+  bool left_ = false;               // a daemon said that it is shutting down
   int tries_ = 0;
 };
 
@@ -82,9 +99,10 @@ grpc::Status Session::CallOnce(grpc::Status (v1::UopdService::Stub::*method)(grp
   do {
     grpc::ClientContext context;
     Fill(context);
-    status = (stub_.get()->*method)(&context, request, response);
+    const auto stub = stub_.get();
+    status = (stub.get()->*method)(&context, request, response);
   } while (again && retry.Again(status));
-  return status;
+  return retry.Shown(status);
 }
 
 bool Session::Sleep(std::chrono::milliseconds time) {
@@ -119,8 +137,13 @@ void Session::Pause() {
   while (channel_->GetState(false) == GRPC_CHANNEL_CONNECTING &&
          channel_->WaitForStateChange(GRPC_CHANNEL_CONNECTING, until)) {
   }
-  stub_.reset();
+  stub_.Set(nullptr);
   channel_.reset();
+}
+
+void Session::Reconnect() {
+  MutexLock lock(mutex_);
+  if (!paused_) OpenChannel();
 }
 
 void Session::Continue() {
@@ -145,7 +168,7 @@ void Session::OpenChannel() {
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, Backoff::kFirst.count() / 2);
   channel_ =
       grpc::CreateCustomChannel(options_.address, grpc::InsecureChannelCredentials(), arguments);
-  stub_ = v1::UopdService::NewStub(channel_);
+  stub_.Set(v1::UopdService::NewStub(channel_));
 }
 
 void Session::AskForCodeOnce(v1::ExecuteRequest& request) {
@@ -188,9 +211,9 @@ Session::Resumption Session::Resume() {
 }
 
 absl::StatusOr<Session::Opened> Session::OpenAnother() {
-  UOPD_ASSIGN(const v1::HelloResponse hello, SayHello());
+  UOPD_ASSIGN(const v1::HelloResponse hello, SayHello(false));
   v1::OpenSessionResponse response;
-  UOPD_TRY(OpenOne(static_cast<uint64_t>(ttl_.count()), response));
+  UOPD_TRY(OpenOne(static_cast<uint64_t>(ttl_.count()), response, false));
   bool restarted = false;
   {
     MutexLock lock(mutex_);
@@ -235,7 +258,7 @@ absl::Status Session::Explained(const absl::Status& status, std::string_view mis
     return absl::FailedPreconditionError(
         Cat("the session on ", options_.address, " has ended, and its tensors with it"));
   }
-  return absl::IsUnavailable(status)
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)
              ? WithFrame(status, Cat("calling the daemon at ", options_.address))
              : status;
 }
@@ -248,14 +271,14 @@ absl::Status Session::Explained(const grpc::Status& status) const {
   return Explained(FromGrpc(status), MissingKind(status));
 }
 
-absl::StatusOr<v1::HelloResponse> Session::SayHello() {
+absl::StatusOr<v1::HelloResponse> Session::SayHello(bool again) {
   v1::HelloRequest hello;
   hello.set_api_version_min(kApiVersion);
   hello.set_api_version_max(kApiVersion);
   hello.set_ir_version(ir::kIrVersion);
   hello.set_client(options_.client_name);
   v1::HelloResponse out;
-  const grpc::Status status = CallOnce(&v1::UopdService::Stub::Hello, hello, &out, false);
+  const grpc::Status status = CallOnce(&v1::UopdService::Stub::Hello, hello, &out, again);
   if (!status.ok()) return Explained(status);
   if (out.api_version() != kApiVersion || out.ir_version() != ir::kIrVersion) {
     return absl::FailedPreconditionError(Cat("the daemon speaks API ", out.api_version(),
@@ -265,23 +288,29 @@ absl::StatusOr<v1::HelloResponse> Session::SayHello() {
   return out;
 }
 
-absl::Status Session::OpenOne(uint64_t ttl_ms, v1::OpenSessionResponse& response) {
+absl::Status Session::OpenOne(uint64_t ttl_ms, v1::OpenSessionResponse& response, bool again) {
   v1::OpenSessionRequest open;
   open.set_ttl_ms(ttl_ms);
   NameThisProcess(*open.mutable_process());
-  const grpc::Status status = CallOnce(&v1::UopdService::Stub::OpenSession, open, &response, false);
+  const grpc::Status status = CallOnce(&v1::UopdService::Stub::OpenSession, open, &response, again);
   return status.ok() ? absl::OkStatus() : Explained(status);
 }
 
-absl::StatusOr<std::unique_ptr<Session>> Session::Open(ConnectOptions options) {
+absl::StatusOr<std::unique_ptr<Session>> Session::Connect(ConnectOptions options) {
   std::unique_ptr<Session> out(new Session);
+  out->options_ = std::move(options);
+  out->OpenChannel();
+  UOPD_ASSIGN(out->hello_, out->SayHello(true));
+  out->max_message_bytes_ = out->hello_.limits().max_message_bytes();
+  return out;
+}
+
+absl::StatusOr<std::unique_ptr<Session>> Session::Open(ConnectOptions options) {
+  UOPD_ASSIGN(std::unique_ptr<Session> out, Connect(std::move(options)));
   Session& s = *out;
-  s.options_ = std::move(options);
-  s.OpenChannel();
-  UOPD_ASSIGN(s.hello_, s.SayHello());
-  s.max_message_bytes_ = s.hello_.limits().max_message_bytes();
   v1::OpenSessionResponse session;
-  UOPD_TRY(s.OpenOne(static_cast<uint64_t>(absl::ToInt64Milliseconds(s.options_.ttl)), session));
+  UOPD_TRY(
+      s.OpenOne(static_cast<uint64_t>(absl::ToInt64Milliseconds(s.options_.ttl)), session, true));
   {
     MutexLock lock(s.mutex_);
     s.instance_ = s.hello_.instance();

@@ -25,6 +25,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "client/cpp/net/backoff.h"
+#include "client/cpp/net/stub_ref.h"
 #include "core/base/mutex.h"
 #include "core/base/status.h"
 #include "uopd/connection.h"
@@ -32,9 +33,14 @@
 
 namespace uopd::client {
 
+inline constexpr uint32_t kApiVersion = 1;  // that this client speaks
+
 class Session {
  public:
   static absl::StatusOr<std::unique_ptr<Session>> Open(ConnectOptions options);
+  // Only says Hello, and opens no session: for the queries alone. So it works where a daemon takes no more sessions. Calls are
+  // not repeated when the transport fails.
+  static absl::StatusOr<std::unique_ptr<Session>> Connect(ConnectOptions options);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -84,7 +90,9 @@ class Session {
 
   // For the Pipeline.
 
-  v1::UopdService::Stub& stub() { return *stub_; }
+  std::shared_ptr<v1::UopdService::Stub> stub() { return stub_.get(); }
+  // Later calls make a new connection to the address: the daemon at this one is shutting down, and another may be there.
+  void Reconnect();
   // Metadata of every call.
   void AddCredentials(grpc::ClientContext& context) const;
   // Where the daemon gives memory to share, and the token for it. Both are empty if the daemon gives
@@ -140,14 +148,15 @@ class Session {
   absl::Status Explained(const grpc::Status& status) const;
   void RenewUntilClosed();
   void OpenChannel();
-  absl::StatusOr<v1::HelloResponse> SayHello();
-  absl::Status OpenOne(uint64_t ttl_ms, v1::OpenSessionResponse& response);
+  // `again`: also at another daemon, if the one that is asked is shutting down.
+  absl::StatusOr<v1::HelloResponse> SayHello(bool again);
+  absl::Status OpenOne(uint64_t ttl_ms, v1::OpenSessionResponse& response, bool again);
   // What every answer to OpenSession brings.
   void Note(const v1::OpenSessionResponse& response);
 
   ConnectOptions options_;
   std::shared_ptr<grpc::Channel> channel_;
-  std::unique_ptr<v1::UopdService::Stub> stub_;
+  StubRef stub_;
   v1::HelloResponse hello_;  // when the first session was opened
   std::atomic<uint64_t> max_message_bytes_{0};
   std::chrono::milliseconds ttl_{0};

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "core/base/config/config.h"
 
-#include <sys/sysinfo.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
@@ -11,7 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/base/config/budget.h"
 #include "core/base/config/config_values.h"
+#include "core/base/config/kubernetes_variable.h"
 #include "core/base/status.h"
 
 namespace uopd {
@@ -157,11 +157,27 @@ bool Parse(SettingType type, std::string_view text, T* out) {
   }
 }
 
+// A password that somebody has put into a URL must not get into messages and logs.
+std::string WithoutPassword(std::string_view text) {
+  const size_t scheme = text.find("://"), at = text.rfind('@');
+  if (scheme == std::string_view::npos || at == std::string_view::npos || at < scheme)
+    return std::string(text);
+  return absl::StrCat(std::string(text.substr(0, scheme)), "://...", std::string(text.substr(at)));
+}
+
+std::string SubjectOf(const SettingSpec& spec, std::string_view text, ConfigSource source,
+                      std::string_view where) {
+  const std::string setting =
+      absl::StrCat("setting ", std::string(spec.key), " (", WithoutPassword(text), ")");
+  return where.empty() ? absl::StrCat(setting, " from ", Origin(spec, source))
+                       : absl::StrCat(std::string(where), ": ", setting);
+}
+
 template <class T>
-absl::Status Assign(const SettingSpec& spec, std::string_view text, ConfigSource source, T* out) {
+absl::Status Assign(const SettingSpec& spec, std::string_view text, ConfigSource source,
+                    std::string_view where, T* out) {
   T value{};
-  std::string subject = absl::StrCat("setting ", std::string(spec.key), " (", std::string(text),
-                                     ") from ", Origin(spec, source));
+  const std::string subject = SubjectOf(spec, text, source, where);
   if (!Parse(spec.type, text, &value)) {
     return absl::InvalidArgumentError(absl::StrCat(subject, " is not ", Syntax(spec.type)));
   }
@@ -242,43 +258,53 @@ std::string SettingSpec::Variable() const {
 
 std::span<const SettingSpec> Settings() { return kSettings; }
 
-Config::Config() : texts_(std::size(kSettings)), sources_(std::size(kSettings)) {
+Config::Config()
+    : texts_(std::size(kSettings)), sources_(std::size(kSettings)), wheres_(std::size(kSettings)) {
   for (size_t i = 0; i < std::size(kSettings); i++) {
     // A default outside of the limits of its own row is a mistake in config.def.
     UOPD_CHECK(SetAt(i, kSettings[i].default_text, ConfigSource::kDefault).ok());
   }
 }
 
-absl::Status Config::SetAt(size_t index, std::string_view text, ConfigSource source) {
+absl::Status Config::SetAt(size_t index, std::string_view text, ConfigSource source,
+                           std::string_view where) {
   size_t row = 0;
   absl::Status status;
   // A value that a stronger source overrides is checked too, so that a broken file is always
   // reported.
   const bool wins = source >= sources_[index];
-#define UOPD_SETTING(area, name, type, default_text, limits, reload, help)                \
-  if (row++ == index) {                                                                   \
-    config::type ignored{};                                                               \
-    status = Assign(kSettings[index], text, source, wins ? &area##_##name##_ : &ignored); \
+#define UOPD_SETTING(area, name, type, default_text, limits, reload, help)                       \
+  if (row++ == index) {                                                                          \
+    config::type ignored{};                                                                      \
+    status = Assign(kSettings[index], text, source, where, wins ? &area##_##name##_ : &ignored); \
   }
 #include "core/base/config/config.def"
   if (status.ok() && wins) {
     texts_[index] = text;
     sources_[index] = source;
+    wheres_[index] = where;
   }
   return status;
 }
 
-absl::Status Config::Set(std::string_view key, std::string_view text, ConfigSource source) {
+absl::Status Config::Set(std::string_view key, std::string_view text, ConfigSource source,
+                         std::string_view where) {
   auto index = IndexOf(key);
-  if (!index) {
-    return absl::InvalidArgumentError(absl::StrCat("setting ", std::string(key), " (",
-                                                   std::string(text), ") from the ",
-                                                   ConfigSourceName(source), " does not exist"));
-  }
-  return SetAt(*index, text, source);
+  if (index) return SetAt(*index, text, source, where);
+  const std::string setting =
+      absl::StrCat("setting ", std::string(key), " (", WithoutPassword(text), ")");
+  return absl::InvalidArgumentError(
+      absl::StrCat(where.empty() ? absl::StrCat(setting, " from the ", ConfigSourceName(source))
+                                 : absl::StrCat(std::string(where), ": ", setting),
+                   " does not exist"));
 }
 
-absl::Status Config::SetFromEnvironment(const char* const* environment) {
+absl::Status Config::SetFromEnvironment(const char* const* environment, Problems* all) {
+  const auto report = [&](absl::Status problem) {
+    if (problem.ok() || all == nullptr) return problem;
+    all->push_back(std::move(problem));
+    return absl::OkStatus();
+  };
   for (; *environment; environment++) {
     std::string_view entry(*environment);
     size_t equals = entry.find('=');
@@ -287,18 +313,27 @@ absl::Status Config::SetFromEnvironment(const char* const* environment) {
     bool known = false;
     for (size_t i = 0; i < std::size(kSettings) && !known; i++) {
       if (kSettings[i].Variable() != name) continue;
-      UOPD_TRY(SetAt(i, entry.substr(equals + 1), ConfigSource::kEnvironment));
+      UOPD_TRY(report(SetAt(i, entry.substr(equals + 1), ConfigSource::kEnvironment)));
       known = true;
     }
-    if (!known && NamesAnArea(name.substr(5))) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("environment variable ", std::string(entry), " names no setting"));
+    if (known) continue;
+    if (config::IsKubernetesVariable(name, entry.substr(equals + 1))) {
+      ignored_variables_.emplace_back(name);
+    } else if (NamesAnArea(name.substr(5))) {
+      UOPD_TRY(report(absl::InvalidArgumentError(
+          absl::StrCat("environment variable ", WithoutPassword(entry), " names no setting"))));
     }
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<CommandLine> Config::SetFromFlags(std::span<const char* const> args) {
+absl::StatusOr<CommandLine> Config::SetFromFlags(std::span<const char* const> args, Problems* all) {
+  const auto report = [&](absl::Status problem) {
+    if (problem.ok() || all == nullptr) return problem;
+    all->push_back(std::move(problem));
+    return absl::OkStatus();
+  };
+  const auto is_value = [&](size_t i) { return i < args.size() && args[i][0] != '-'; };
   CommandLine line;
   for (size_t i = 0; i < args.size(); i++) {
     std::string_view arg(args[i]);
@@ -319,27 +354,35 @@ absl::StatusOr<CommandLine> Config::SetFromFlags(std::span<const char* const> ar
       line.print_config_docs = true;
       continue;
     }
+    if (arg == "--check-config") {
+      line.check_config = true;
+      continue;
+    }
     const bool is_config = flag == "--config", is_replay = flag == "--replay";
     const bool is_file = is_config || is_replay;
     auto index = is_file ? std::nullopt : IndexOfFlag(flag);
     if (!is_file && !index) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("argument ", std::string(arg), " is unknown; --help lists all"));
+      UOPD_TRY(report(absl::InvalidArgumentError(
+          absl::StrCat("argument ", std::string(arg), " is unknown; --help lists all"))));
+      if (arg.starts_with("--") && !has_value && is_value(i + 1)) ++i;  // its value, most likely
+      continue;
     }
     if (!has_value) {
       if (index && kSettings[*index].type == SettingType::kBool) {
-        value = "true";
+        // There are no words but flags and their values.
+        value = is_value(i + 1) ? args[++i] : "true";
       } else if (i + 1 < args.size()) {
         value = args[++i];
       } else {
-        return absl::InvalidArgumentError(
-            absl::StrCat("argument ", std::string(arg), " has no value"));
+        UOPD_TRY(report(absl::InvalidArgumentError(
+            absl::StrCat("argument ", std::string(arg), " has no value"))));
+        continue;
       }
     }
     if (is_file) {
       (is_config ? line.config_file : line.replay_file) = value;
     } else {
-      UOPD_TRY(SetAt(*index, value, ConfigSource::kFlag));
+      UOPD_TRY(report(SetAt(*index, value, ConfigSource::kFlag)));
     }
   }
   if (const char* file = std::getenv("UOPD_CONFIG"); file && line.config_file.empty())
@@ -351,14 +394,23 @@ absl::Status Config::ResolveDefaults() {
   if (server_data_dir_.empty()) {
     UOPD_ASSIGN(server_data_dir_, DefaultDataDir());
   }
-  if (limits_total_bytes_ == 0) {
-    struct sysinfo machine{};
-    UOPD_CHECK(sysinfo(&machine) == 0);
-    limits_total_bytes_ = static_cast<int64_t>(machine.totalram / 4 * 3 * machine.mem_unit);
-  }
+  // Read again at every reload: the limits of a service may change while it runs.
+  const ProcessLimits limits = ProcessLimits::Read(ControlGroups::Find());
+  if (cache_level_ == 0 && source("cache.max_bytes") == ConfigSource::kDefault)
+    cache_max_bytes_ = std::min(cache_max_bytes_, limits.memory_bytes() / 16);
+  const MemoryBudget budget = BudgetOf(*this, limits);
+  if (limits_total_bytes_ == 0) limits_total_bytes_ = budget.clients_bytes;
+  compile_threads_ = budget.compile_threads;
+  tune_workers_ = budget.tune_workers;
   // Values() shows the resolved values. Their source stays "default".
   texts_[*IndexOf("server.data_dir")] = server_data_dir_;
-  texts_[*IndexOf("limits.total_bytes")] = absl::StrCat(limits_total_bytes_);
+  const std::pair<const char*, int64_t> numbers[] = {{"limits.total_bytes", limits_total_bytes_},
+                                                     {"cache.max_bytes", cache_max_bytes_},
+                                                     {"compile.threads", compile_threads_},
+                                                     {"tune.workers", tune_workers_}};
+  for (const auto& [key, value] : numbers) {
+    if (source(key) == ConfigSource::kDefault) texts_[*IndexOf(key)] = absl::StrCat(value);
+  }
   return absl::OkStatus();
 }
 
@@ -376,6 +428,17 @@ ConfigSource Config::source(std::string_view key) const {
   return sources_[*index];
 }
 
+std::string Config::Subject(std::string_view key) const {
+  auto index = IndexOf(key);
+  UOPD_CHECK(index.has_value());
+  return SubjectOf(kSettings[*index], texts_[*index], sources_[*index], wheres_[*index]);
+}
+
+absl::Status Config::About(std::string_view key, const absl::Status& status) const {
+  if (status.ok()) return status;
+  return {status.code(), absl::StrCat(Subject(key), ": ", StatusText(status))};
+}
+
 std::vector<std::string> Config::FixedChanges(const Config& running) const {
   std::vector<std::string> out;
 #define UOPD_SETTING(area, name, type, default_text, limits, reload, help) \
@@ -391,12 +454,17 @@ std::string ConfigHelp() {
       "uopd compiles and runs tensor graphs for remote clients.\n\n"
       "usage: uopd [--config FILE] [--SETTING VALUE | --SETTING=VALUE]...\n\n"
       "  --config FILE          settings in TOML; also UOPD_CONFIG\n"
+      "  --check-config         check the settings, the files and the folders that they name, say "
+      "every problem, and exit\n"
+      "                         with status 0 (all is right) or 2\n"
       "  --replay FILE          compile a reproducer once more and exit: see uopctl replay\n"
       "  --help, --version      print and exit\n"
       "  --print-config-docs    print the settings as a Markdown table and exit\n\n"
       "Each setting is also a variable (--log-level: UOPD_LOG_LEVEL) and a key of the file ([log] "
       "level).\n"
-      "A flag wins over a variable, a variable over the file, the file over the default.\n\n";
+      "A flag wins over a variable, a variable over the file, the file over the default. A flag of "
+      "a bool alone\n"
+      "means true.\n\n";
   for (const SettingSpec& spec : kSettings) {
     std::string flag = spec.Flag();
     for (const ShortFlag& brief : kShortFlags) {

@@ -56,12 +56,14 @@ struct CommandLine {
   bool help = false;
   bool version = false;
   bool print_config_docs = false;
+  bool check_config = false;
   std::string replay_file;  // --replay: a reproducer to compile once more, instead of serving
   std::string config_file;  // --config, else the variable UOPD_CONFIG, else empty
 };
 
 class Config {
  public:
+  using Problems = std::vector<absl::Status>;
   struct Value {
     std::string_view key;
     std::string text;
@@ -75,37 +77,54 @@ class Config {
   const config::type& area##_##name() const { return area##_##name##_; }
 #include "core/base/config/config.def"
 
-  absl::Status Set(std::string_view key, std::string_view text, ConfigSource source);
+  // `where` is the place of the text in a file, "uopd.toml:12", for messages.
+  absl::Status Set(std::string_view key, std::string_view text, ConfigSource source,
+                   std::string_view where = {});
+
+  // Errors of the next two functions: the first one. With `all` they are added there, every one of them, and what
+  // is returned is OK.
 
   // Takes every UOPD_AREA_NAME out of `environment` ("NAME=value", null-terminated as environ). A
   // variable that starts with a known area but names no setting is an error, since it is most
-  // likely a misspelling.
-  absl::Status SetFromEnvironment(const char* const* environment);
+  // likely a misspelling; but those that Kubernetes makes for a service are ignored.
+  absl::Status SetFromEnvironment(const char* const* environment, Problems* all = nullptr);
 
   // Takes --area-name=value, --area-name value, --bool-setting, and the short spellings --listen,
-  // --http-listen, --data-dir, --ready-file, --config. `args` excludes the program's name.
-  absl::StatusOr<CommandLine> SetFromFlags(std::span<const char* const> args);
+  // --http-listen, --data-dir, --ready-file, --config. `args` excludes the program's name. The word behind a flag of
+  // a bool is its value, unless it begins with "-".
+  absl::StatusOr<CommandLine> SetFromFlags(std::span<const char* const> args,
+                                           Problems* all = nullptr);
 
-  // Replaces the defaults that depend on the machine (server.data_dir, limits.total_bytes) by their
-  // values. Call it after all sources have been read; fails when no home folder is known.
+  // Replaces the defaults that depend on the machine and the process's limits (server.data_dir, limits.total_bytes,
+  // compile.threads, tune.workers, and cache.max_bytes of a cache in memory) by their values. Call it after all sources have been read; fails when no home folder is known.
   absl::Status ResolveDefaults();
 
   // Every setting with its text and source, in table order.
   std::vector<Value> Values() const;
   ConfigSource source(std::string_view key) const;  // REQUIRES: a known key
+  // The setting with its text and where that comes from, as messages begin: "uopd.toml:12: setting log.level (loud)",
+  // "setting log.level (loud) from --log-level". REQUIRES: a known key.
+  std::string Subject(std::string_view key) const;
+  // OK, or an error of the same code whose text begins so.
+  absl::Status About(std::string_view key, const absl::Status& status) const;
+  // The names of the variables that SetFromEnvironment has ignored.
+  const std::vector<std::string>& ignored_variables() const { return ignored_variables_; }
 
   // Keys that are not reloadable and whose values differ from those of `running`: a SIGHUP cannot
   // apply them.
   std::vector<std::string> FixedChanges(const Config& running) const;
 
  private:
-  absl::Status SetAt(size_t index, std::string_view text, ConfigSource source);
+  absl::Status SetAt(size_t index, std::string_view text, ConfigSource source,
+                     std::string_view where = {});
 
 #define UOPD_SETTING(area, name, type, default_text, limits, reload, help) \
   config::type area##_##name##_{};
 #include "core/base/config/config.def"
   std::vector<std::string> texts_;
   std::vector<ConfigSource> sources_;
+  std::vector<std::string> wheres_;
+  std::vector<std::string> ignored_variables_;
 };
 
 // The text of --help and the table in docs/operations.md; both come from config.def alone.

@@ -83,4 +83,13 @@ bool ParseDuration(std::string_view text, std::chrono::milliseconds* out) {
   return true;
 }
 
+bool ParseFileMode(std::string_view text, unsigned* out) {
+  constexpr unsigned kAll = 0777;
+  unsigned mode = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), mode, 8);
+  if (error != std::errc() || rest != text.data() + text.size() || mode > kAll) return false;
+  *out = mode;
+  return true;
+}
+
 }  // namespace uopd::config

@@ -18,6 +18,7 @@ bool ParseValue(std::string_view text, std::string* out);  // anything without a
 bool ParseBytes(std::string_view text,
                 int64_t* out);  // plain bytes, or with KiB, MiB, GiB, TiB, kB, MB, GB, TB
 bool ParseDuration(std::string_view text,
-                   std::chrono::milliseconds* out);  // plain ms, or ms, s, m, h
+                   std::chrono::milliseconds* out);        // plain ms, or ms, s, m, h
+bool ParseFileMode(std::string_view text, unsigned* out);  // octal, up to 0777
 
 }  // namespace uopd::config

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/base/target/fragment.h"
 
+#include "core/base/status.h"
 #include "core/base/telemetry/log.h"
 #include "core/base/text.h"
 

@@ -2,7 +2,7 @@
 #include "core/base/telemetry/exemplar.h"
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <thread>
 
 #include "core/base/status.h"
@@ -15,26 +15,23 @@ bool ExemplarId::usable() const {
          std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c < 0x7f; });
 }
 
-int64_t ExemplarSlots::NowMs() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
+int64_t CoarseMs() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME_COARSE, &now);
+  return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
 }
 
 void ExemplarSlots::OfferAt(size_t slot, const ExemplarId& id, double value, int64_t now_ms) {
   UOPD_CHECK(slot < count_);
   Slot& at = slots_[slot];
+  if (!Wants(slot, id.traced(), now_ms)) return;
   if (at.busy.test_and_set(std::memory_order_acquire)) return;
-  const int64_t age_ms = now_ms - at.ms;
-  const bool better = id.traced() && !at.traced;
-  const int64_t stays_ms = at.traced && !id.traced() ? kTracedMs : kLeastMs;
-  if (at.size == 0 || better || age_ms >= stays_ms || age_ms < 0) {
+  if (Wants(slot, id.traced(), now_ms)) {
     const std::string_view text = id.text();
     std::copy(text.begin(), text.end(), at.id.begin());
     at.size = static_cast<uint8_t>(text.size());
-    at.traced = id.traced();
     at.value = value;
-    at.ms = now_ms;
+    at.stamp.store(2 * now_ms + (id.traced() ? 1 : 0), std::memory_order_relaxed);
   }
   at.busy.clear(std::memory_order_release);
 }
@@ -46,8 +43,8 @@ std::optional<Exemplar> ExemplarSlots::Read(size_t slot) const {
   while (at.busy.test_and_set(std::memory_order_acquire)) std::this_thread::yield();
   std::optional<Exemplar> out;
   if (at.size != 0) {
-    out = Exemplar{at.traced ? "trace_id" : "request_id", std::string(at.id.data(), at.size),
-                   at.value, static_cast<double>(at.ms) * 1e-3};
+    out = Exemplar{at.traced() ? "trace_id" : "request_id", std::string(at.id.data(), at.size),
+                   at.value, static_cast<double>(at.ms()) * 1e-3};
   }
   at.busy.clear(std::memory_order_release);
   return out;

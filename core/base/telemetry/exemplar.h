@@ -34,6 +34,9 @@ struct Exemplar {
   double time_s = 0;  // since the epoch
 };
 
+// Milliseconds since the epoch, as exact as they need be for exemplars and as cheap as can be.
+int64_t CoarseMs();
+
 class ExemplarSlots {
  public:
   // A traced request keeps its slot this long against requests without a trace, which are less use.
@@ -43,21 +46,33 @@ class ExemplarSlots {
 
   explicit ExemplarSlots(size_t count) : count_(count), slots_(std::make_unique<Slot[]>(count)) {}
 
+  // Whether an offer would be taken now: most are not, and cost no more than this.
+  bool Wants(size_t slot, bool traced, int64_t now_ms) const {
+    return Replaces(slots_[slot].stamp.load(std::memory_order_relaxed), traced, now_ms);
+  }
   // REQUIRES: slot < count, id.usable().
-  void Offer(size_t slot, const ExemplarId& id, double value) { OfferAt(slot, id, value, NowMs()); }
   void OfferAt(size_t slot, const ExemplarId& id, double value, int64_t now_ms);
   std::optional<Exemplar> Read(size_t slot) const;
 
  private:
   struct Slot {
+    // Twice the milliseconds since the epoch, and 1 more for a traced request; 0: no exemplar yet. Changes with the rest.
+    std::atomic<int64_t> stamp{0};
     std::atomic_flag busy;  // guards the rest
-    bool traced = false;
-    uint8_t size = 0;  // 0: no exemplar yet
+    uint8_t size = 0;
     std::array<char, ExemplarId::kMaxSize> id;
     double value = 0;
-    int64_t ms = 0;  // since the epoch
+
+    bool traced() const { return (stamp.load(std::memory_order_relaxed) & 1) != 0; }
+    int64_t ms() const { return stamp.load(std::memory_order_relaxed) >> 1; }
   };
-  static int64_t NowMs();
+  static bool Replaces(int64_t stamp, bool traced, int64_t now_ms) {
+    if (stamp == 0) return true;
+    const bool had_trace = (stamp & 1) != 0;
+    const int64_t age_ms = now_ms - (stamp >> 1);
+    const int64_t stays_ms = had_trace && !traced ? kTracedMs : kLeastMs;
+    return (traced && !had_trace) || age_ms >= stays_ms || age_ms < 0;
+  }
 
   const size_t count_;
   const std::unique_ptr<Slot[]> slots_;

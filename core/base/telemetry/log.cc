@@ -11,6 +11,7 @@
 #include "core/base/mutex.h"
 #include "core/base/status.h"
 #include "core/base/telemetry/log_sink.h"
+#include "core/base/telemetry/log_tail.h"
 #include "core/base/telemetry/metrics.h"
 
 namespace uopd {
@@ -131,15 +132,21 @@ absl::Status SetLogLevel(std::string_view name) {
       absl::StrCat("log level (", std::string(name), ") does not exist"));
 }
 
-absl::Status OpenLogFile(const std::string& path) { return TheSink().Open(path); }
+absl::Status OpenLogFile(const std::string& path, unsigned mode) {
+  return TheSink().Open(path, mode);
+}
 
 absl::Status ReopenLogFile() { return TheSink().Reopen(); }
 
 void WriteLog(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) {
   std::string line = Begin(level, message);
+  std::string tail = line;
   for (const LogField& field : fields) {
     if (!field.value.empty()) AppendField(&line, field.key, field.value);
+    const std::string_view shown = TailValue(field.key, field.value);
+    if (!shown.empty()) AppendField(&tail, field.key, shown);
   }
+  LogTail::Global().Add(tail);
   line.push_back('\n');
   if (!TheSink().Write(line, LostNotice)) metrics::LogLinesLost().Increment();
 }

@@ -32,9 +32,9 @@ inline bool LogEnabled(LogLevel level) {
   return level >= log_internal::level.load(std::memory_order_relaxed);
 }
 
-// Appends to `path` from now on; an empty path means stderr. On failure the destination stays as it
-// was.
-absl::Status OpenLogFile(const std::string& path);
+// Appends to `path` from now on; an empty path means stderr. A file that is not there is made with `mode`. On failure the
+// destination stays as it was.
+absl::Status OpenLogFile(const std::string& path, unsigned mode = 0600);
 // Opens the same path again. Called on SIGHUP, after the file has been rotated.
 absl::Status ReopenLogFile();
 

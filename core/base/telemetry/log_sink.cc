@@ -21,17 +21,17 @@ constexpr size_t kPipeRoom = 4096;  // PIPE_BUF: the room that a pipe has when p
 
 }  // namespace
 
-absl::Status LogSink::Open(const std::string& path) {
+absl::Status LogSink::Open(const std::string& path, unsigned mode) {
   MutexLock lock(mu_);
-  return SwitchTo(path);
+  return SwitchTo(path, mode);
 }
 
 absl::Status LogSink::Reopen() {
   MutexLock lock(mu_);
-  return SwitchTo(std::string(path_));
+  return SwitchTo(std::string(path_), mode_);
 }
 
-absl::StatusOr<LogSink::Target> LogSink::OpenPath(const std::string& path) {
+absl::StatusOr<LogSink::Target> LogSink::OpenPath(const std::string& path, unsigned mode) {
   // The log goes to pipes and terminals too, and through links of this user: but not where somebody else wants it.
   UOPD_ASSIGN(const std::string real, FollowOwnLinks(path));
   struct stat info{};
@@ -40,8 +40,17 @@ absl::StatusOr<LogSink::Target> LogSink::OpenPath(const std::string& path) {
   // Opening a named pipe for writing alone would fail while nobody reads it.
   const int access = is_pipe ? O_RDWR : O_WRONLY;
   Target out;
-  const int flags = O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | (is_link ? 0 : O_NOFOLLOW);
-  out.owned.Reset(open(real.c_str(), access | flags, 0640));
+  const int flags = O_APPEND | O_CLOEXEC | O_NONBLOCK | (is_link ? 0 : O_NOFOLLOW);
+  out.owned.Reset(open(real.c_str(), access | flags));
+  if (!out.owned && errno == ENOENT) {
+    out.owned.Reset(open(real.c_str(), access | flags | O_CREAT | O_EXCL, 0600));
+    if (out.owned) {
+      // The umask does not count: somebody chose the mode.
+      if (fchmod(out.owned.get(), static_cast<mode_t>(mode)) != 0) out.owned.Reset();
+    } else if (errno == EEXIST) {
+      out.owned.Reset(open(real.c_str(), access | flags));  // somebody else has made it
+    }
+  }
   if (!out.owned) {
     return absl::FailedPreconditionError(
         absl::StrCat("log file (", path, ") cannot be opened: ", std::strerror(errno)));
@@ -73,14 +82,15 @@ LogSink::Target LogSink::OpenStderr() {
   return out;
 }
 
-absl::Status LogSink::SwitchTo(const std::string& path) {
+absl::Status LogSink::SwitchTo(const std::string& path, unsigned mode) {
   if (path.empty()) {
     target_ = OpenStderr();
   } else {
-    UOPD_ASSIGN(target_, OpenPath(path));
+    UOPD_ASSIGN(target_, OpenPath(path, mode));
   }
   if (path != path_) torn_ = false;
   path_ = path;
+  mode_ = mode;
   return absl::OkStatus();
 }
 

@@ -21,8 +21,8 @@ namespace uopd {
 class LogSink {
  public:
   // Appends to `path` from now on; empty: to stderr. On failure nothing changes. A named pipe keeps
-  // what it has room for until a reader comes.
-  absl::Status Open(const std::string& path) UOPD_EXCLUDES(mu_);
+  // what it has room for until a reader comes. A file that is made, now or by Reopen, gets `mode`.
+  absl::Status Open(const std::string& path, unsigned mode) UOPD_EXCLUDES(mu_);
   // Opens the same path again.
   absl::Status Reopen() UOPD_EXCLUDES(mu_);
   // `line` ends with '\n'. `notice` makes the line that says how many lines were lost. Returns
@@ -42,9 +42,9 @@ class LogSink {
     int fd = 2;  // stderr
     Way way = Way::kPoll;
   };
-  static absl::StatusOr<Target> OpenPath(const std::string& path);
+  static absl::StatusOr<Target> OpenPath(const std::string& path, unsigned mode);
   static Target OpenStderr();
-  absl::Status SwitchTo(const std::string& path) UOPD_REQUIRES(mu_);
+  absl::Status SwitchTo(const std::string& path, unsigned mode) UOPD_REQUIRES(mu_);
   bool Put(std::string_view bytes) UOPD_REQUIRES(mu_);
 
   Mutex mu_;
@@ -52,6 +52,7 @@ class LogSink {
   bool torn_ UOPD_GUARDED_BY(mu_) = false;  // only a part of the last line was written
   uint64_t lost_ UOPD_GUARDED_BY(mu_) = 0;  // lines lost since the last one that was written
   std::string path_ UOPD_GUARDED_BY(mu_);
+  unsigned mode_ UOPD_GUARDED_BY(mu_) = 0600;
 };
 
 }  // namespace uopd

@@ -20,6 +20,7 @@ constexpr double kSeconds[] = {1e-5, 2.5e-5, 5e-5,   1e-4, 2.5e-4, 5e-4, 1e-3, 2
                                2.5,  5,      10,     25,   50,     100};
 constexpr double kFastSeconds[] = {1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3,
                                    2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1,  0.2,  0.5,  1};
+constexpr double kCoarseSeconds[] = {1e-3, 5e-3, 2.5e-2, 0.1, 0.25, 0.5, 1, 2.5, 10, 60};
 constexpr std::span<const double> kNoBuckets;
 
 struct LabelSpec {
@@ -27,9 +28,9 @@ struct LabelSpec {
   std::array<std::string_view, MetricSpec::kMaxLabels> names{};
 };
 constexpr LabelSpec None() { return {}; }
-constexpr LabelSpec Labels(size_t max_series, std::string_view first,
-                           std::string_view second = {}) {
-  return {max_series, {first, second}};
+constexpr LabelSpec Labels(size_t max_series, std::string_view first, std::string_view second = {},
+                           std::string_view third = {}) {
+  return {max_series, {first, second, third}};
 }
 
 constexpr MetricSpec kMetrics[] = {
@@ -74,15 +75,18 @@ void Histogram::Observe(double value) { Count(value); }
 
 void Histogram::Observe(double value, const ExemplarId& id) {
   const size_t bucket = Count(value);
-  if (!id.usable()) return;
+  if (id.text().empty()) return;
   ExemplarSlots* slots = exemplars_.load(std::memory_order_acquire);
+  const int64_t now_ms = CoarseMs();
+  if (slots != nullptr && !slots->Wants(bucket, id.traced(), now_ms)) return;
+  if (!id.usable()) return;
   if (slots == nullptr) {
     auto made = std::make_unique<ExemplarSlots>(bounds_.size() + 1);
     if (exemplars_.compare_exchange_strong(slots, made.get(), std::memory_order_acq_rel)) {
       slots = made.release();
     }
   }
-  slots->Offer(bucket, id, value);
+  slots->OfferAt(bucket, id, value, now_ms);
 }
 
 std::vector<std::optional<Exemplar>> Histogram::exemplars() const {

@@ -120,7 +120,7 @@ class Histogram {
 
 // One line of metrics.def.
 struct MetricSpec {
-  static constexpr size_t kMaxLabels = 2;
+  static constexpr size_t kMaxLabels = 3;
 
   MetricKind kind;
   std::string_view name;  // without the prefix "uopd_"
@@ -129,7 +129,11 @@ struct MetricSpec {
   std::span<const double> bounds;  // histograms only
   std::string_view help;
 
-  size_t label_count() const { return (labels[0].empty() ? 0 : 1) + (labels[1].empty() ? 0 : 1); }
+  size_t label_count() const {
+    size_t count = 0;
+    while (count < kMaxLabels && !labels[count].empty()) ++count;
+    return count;
+  }
 };
 
 struct SeriesSnapshot {

@@ -2,42 +2,59 @@
 #include "devices/api/host/host_heap.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <string>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/machine/process_limits.h"
 
 namespace uopd::devices {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kAskKernel =
-    // For allocations of this size and more, reading /proc/meminfo is cheap compared to their page
-    // faults.
-    size_t{64} << 20;
+// After allocations of this size together, asking the system is cheap compared to their page faults; in a control group with a
+// limit, where processes are killed, it is asked more often.
+constexpr size_t kAskSystem = size_t{64} << 20, kAskGroup = size_t{16} << 20;
+// The part of a control group's limit that buffers leave to the rest of the process, in bytes.
+constexpr int64_t kGroupMargin = int64_t{32} << 20;
 
-// The bytes that the operating system could give without swapping; 0 if it does not say.
-size_t AvailableBytes() {
+// The bytes that the operating system could give without swapping; nullopt if it does not say.
+std::optional<size_t> FreeOfMachine() {
   std::ifstream in("/proc/meminfo");
   std::string key, unit;
   for (size_t kib; in >> key >> kib;) {
     if (key == "MemAvailable:") return kib * 1024;
     std::getline(in, unit);
   }
-  return 0;
+  return std::nullopt;
+}
+
+// What the control groups of this process leave, and the group that leaves least.
+std::optional<ControlGroups::Memory> FreeOfGroup() {
+  static const ControlGroups groups = ControlGroups::Find();
+  std::optional<ControlGroups::Memory> room = groups.MemoryRoom();
+  if (room)
+    room->bytes = std::max<int64_t>(0, room->bytes - std::min(kGroupMargin, room->bytes / 2));
+  return room;
 }
 
 class HostMemory final : public RawMemory {
  public:
   void* Allocate(size_t bytes) override {
-    if (bytes < kHugePage) return std::aligned_alloc(Buffer::kAlignment, Rounded(bytes));
-    if (bytes >= kAskKernel) {
-      const size_t available = AvailableBytes();
-      if (available != 0 && bytes > available) return nullptr;
+    if (unasked_.fetch_add(bytes, std::memory_order_relaxed) + bytes >= ask_) {
+      unasked_.store(0, std::memory_order_relaxed);
+      if (!Scarcity(bytes).empty()) {
+        unasked_.store(ask_, std::memory_order_relaxed);  // the next one asks again
+        return nullptr;
+      }
     }
+    if (bytes < kHugePage) return std::aligned_alloc(Buffer::kAlignment, Rounded(bytes));
     // Map one huge page more than needed, then cut off both ends.
     const size_t size = Rounded(bytes);
     void* raw =
@@ -61,6 +78,16 @@ class HostMemory final : public RawMemory {
     }
   }
 
+  std::string Scarcity(size_t bytes) const override {
+    if (const auto room = FreeOfGroup(); room && static_cast<int64_t>(bytes) > room->bytes) {
+      return absl::StrCat("the control group ", room->group, " has ", room->bytes,
+                          " bytes left for buffers below its memory limit");
+    }
+    if (const auto free = FreeOfMachine(); free && bytes > *free)
+      return absl::StrCat("the machine has ", *free, " bytes left");
+    return "";
+  }
+
   absl::Status Fill(void* data, size_t bytes, std::byte value) override {
     std::memset(data, std::to_integer<int>(value), bytes);
     return absl::OkStatus();
@@ -71,6 +98,9 @@ class HostMemory final : public RawMemory {
     const size_t unit = bytes < kHugePage ? Buffer::kAlignment : 4096;
     return (bytes + unit - 1) / unit * unit;
   }
+
+  const size_t ask_ = ProcessLimits::AtStart().memory ? kAskGroup : kAskSystem;
+  std::atomic<size_t> unasked_{0};  // allocated since the system was asked
 };
 
 class HostBuffer final : public Buffer {
@@ -89,20 +119,14 @@ class HostBuffer final : public Buffer {
 
 }  // namespace
 
-size_t HostMemoryBytes() {
-  size_t total =
-      static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  for (const char* file :
-       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    std::ifstream in(file);
-    if (size_t bytes; in >> bytes) total = std::min(total, bytes);  // "max" is not a number
-  }
-  return total;
-}
+size_t HostMemoryBytes() { return static_cast<size_t>(ProcessLimits::AtStart().memory_bytes()); }
 
 HostHeap::Options HostHeap::Completed(Options options) {
   if (options.limit_bytes == 0) options.limit_bytes = HostMemoryBytes() / 4 * 3;
   options.keep_bytes = std::min(options.keep_bytes, options.limit_bytes / 4);
+  // At the limit of a control group processes are killed: what nobody uses must not fill it.
+  if (ProcessLimits::AtStart().memory)
+    options.keep_bytes = std::min(options.keep_bytes, HostMemoryBytes() / 16);
   return options;
 }
 

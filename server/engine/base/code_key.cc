@@ -13,4 +13,13 @@ std::string CodeEnvironment(const Target& target) {
              renderer.ok() ? (*renderer)->Key() : std::string("no_renderer"), " ", target.Key());
 }
 
+std::string ObjectEnvironment(const Target& target) {
+  std::string out = Cat("kind=", target.kind, " arch=", target.arch,
+                        " toolchain=", target.toolchain, " text=", static_cast<int>(target.format));
+  // The names are long, and a toolchain that ends with them tells the same.
+  if (!target.toolchain.ends_with(Cat(";features=", target.features)))
+    Append(out, " features=", target.features);
+  return out;
+}
+
 }  // namespace uopd::engine

@@ -2,6 +2,7 @@
 #include "server/engine/base/device_set.h"
 
 #include <cctype>
+#include <chrono>
 
 #include "core/base/telemetry/log.h"
 
@@ -114,6 +115,8 @@ std::vector<DeviceState*> DeviceSet::TakeLosses() {
     if (status.ok()) return;  // it came back by itself
     out.push_back(&state);
     metrics::DeviceLosses({state.name(), LossReason(status)}).Increment();
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    metrics::DeviceLastLoss({state.name()}).Set(std::chrono::duration<double>(now).count());
     UOPD_LOG(kError, "device lost", {"device", state.name()}, {"why", status});
   };
   for (const auto& state : lost_) look(*state, false);
@@ -144,6 +147,14 @@ std::vector<std::pair<std::string, devices::MemoryStats>> DeviceSet::Memory() {
     if (device->status().ok()) out.emplace_back(device->info().name, device->memory());
   }
   return out;
+}
+
+void DeviceSet::PublishBusy() {
+  const MutexLock lock(mu_);
+  for (const auto& [name, state] : states_) {
+    const int64_t ns = state->client_runs().TakeNs();
+    metrics::DeviceBusy({state->name()}).AddNs(static_cast<uint64_t>(ns));
+  }
 }
 
 bool DeviceSet::IsReplaced(const DeviceState& state) {

@@ -16,7 +16,9 @@
 #include "core/base/status.h"
 #include "core/base/telemetry/metrics.h"
 #include "devices/registry.h"
-#include "server/engine/base/kernel_usage.h"
+#include "server/engine/usage/busy_time.h"
+#include "server/engine/usage/kernel_usage.h"
+#include "server/engine/usage/program_usage.h"
 
 namespace uopd::engine {
 
@@ -35,11 +37,11 @@ class DeviceState {
   const std::string& name() const { return device_->info().name; }
   Histogram& kernel_duration() const { return kernel_duration_; }
   Gauge& buffer_bytes() const { return buffer_bytes_; }
-  // The runs of clients that it has now.
-  std::atomic<int>& client_runs() { return client_runs_; }
+  // The runs of clients that it has now, and for how long there was one.
+  BusyTime& client_runs() { return client_runs_; }
   // Where the launches of a kernel of this name are counted.
   std::shared_ptr<KernelUse> UseOf(const std::string& kernel) const {
-    return usage_.Get(name(), kernel);
+    return usage_.Get({name(), kernel});
   }
 
  private:
@@ -51,7 +53,7 @@ class DeviceState {
   Histogram& kernel_duration_;
   Gauge& buffer_bytes_;
   KernelUsage& usage_;
-  std::atomic<int> client_runs_{0};
+  BusyTime client_runs_;
   bool loss_noted_ = false;  // guarded by the lock of the set
   Mutex mu_;
   std::vector<TimedStream> idle_ UOPD_GUARDED_BY(mu_);
@@ -102,14 +104,18 @@ class DeviceSet {
   bool Settled() const { return registry_->Settled(); }  // List would open nothing
   size_t size() const { return registry_->size(); }      // number of configured devices
   std::vector<std::string> names() const { return registry_->names(); }  // of configured devices
+  // Brings uopd_device_busy_seconds_total up to date.
+  void PublishBusy() UOPD_EXCLUDES(mu_);
   // Of each device that is open and not lost: its name and its memory.
   std::vector<std::pair<std::string, devices::MemoryStats>> Memory() UOPD_EXCLUDES(mu_);
   KernelUsage& kernel_usage() { return usage_; }
+  ProgramUsage& program_usage() { return program_usage_; }
   bool CompilesOnly(const std::string& name) const { return registry_->CompilesOnly(name); }
 
  private:
   const std::unique_ptr<devices::Registry> registry_;
   KernelUsage usage_;
+  ProgramUsage program_usage_;
   Mutex mu_;
   absl::flat_hash_map<std::string, std::unique_ptr<DeviceState>> states_ UOPD_GUARDED_BY(mu_);
   std::vector<std::unique_ptr<DeviceState>> lost_ UOPD_GUARDED_BY(mu_);  // those replaced

@@ -102,6 +102,14 @@ class FairQueue {
     return out;
   }
 
+  // Calls see(item) with the first waiting item of each flow.
+  template <class See>
+  void EachFirst(See see) const {
+    for (const Peer* peer : turns_) {
+      for (const Flow* flow : peer->turns) see(flow->items.front());
+    }
+  }
+
   size_t size() const { return size_; }  // items that wait
   bool empty() const { return size_ == 0; }
 

@@ -88,7 +88,8 @@ void TaskPool::Post(const RequestContext& request, Task task) {
       Withdraw(caller, id);
     };
     if (request.cancellation->TryWatch(watcher)) {
-      tasks_.Push(request.caller, {std::move(task), request.cancellation, id});
+      tasks_.Push(request.caller,
+                  {.task = std::move(task), .cancellation = request.cancellation, .id = id});
       task = nullptr;
       wake_.notify_one();  // while holding the lock, as above
     }
@@ -139,6 +140,14 @@ void TaskPool::ParallelFor(const Caller& caller, size_t n, const std::function<v
 size_t TaskPool::waiting() const {
   MutexLock lock(mu_);
   return tasks_.size();
+}
+
+int64_t TaskPool::OldestWaitNs() const {
+  const int64_t now = NowNs();
+  int64_t oldest = now;
+  const MutexLock lock(mu_);
+  tasks_.EachFirst([&](const Item& item) { oldest = std::min(oldest, item.since_ns); });
+  return now - oldest;
 }
 
 int TaskPool::busy() const {

@@ -21,6 +21,7 @@
 #include "absl/functional/any_invocable.h"
 #include "core/base/mutex.h"
 #include "core/base/status.h"
+#include "core/base/telemetry/trace.h"
 #include "devices/api/host/thread_priority.h"
 #include "server/engine/base/cancellation.h"
 #include "server/engine/base/fair_queue.h"
@@ -68,6 +69,7 @@ class TaskPool {
     Task task;
     std::shared_ptr<Cancellation> cancellation;  // null: the task waits as long as it takes
     uint64_t id = 0;                             // for tasks that can be withdrawn
+    int64_t since_ns = NowNs();
   };
 
  public:
@@ -99,6 +101,8 @@ class TaskPool {
   int threads() const { return static_cast<int>(threads_.size()); }
   size_t waiting() const UOPD_EXCLUDES(mu_);  // tasks that have no thread yet
   int busy() const UOPD_EXCLUDES(mu_);        // threads that run a task
+  // How long the task that has waited longest has waited; 0 if none waits.
+  int64_t OldestWaitNs() const UOPD_EXCLUDES(mu_);
   // The time for which every thread has been busy with its present task; 0 if a thread is free.
   std::chrono::nanoseconds AllBusyFor() const UOPD_EXCLUDES(mu_);
 

@@ -190,8 +190,10 @@ Preparation::Answer CompileService::Make(RequestContext& request, Graph& graph,
               kernels_.Get(request, std::move(schedule), options));
   UOPD_ASSIGN(auto program, AssembleProgram(graph.digest(), *kernels, devices_));
   if (options.caches_compiles()) graphs_.Keep(graph);
-  auto handle = programs_.Insert({graph.digest(), options},
-                                 std::make_shared<ProgramHandle>(std::move(program)));
+  auto handle = programs_.Insert(
+      {graph.digest(), options},
+      std::make_shared<ProgramHandle>(std::move(program),
+                                      devices_.program_usage().Get(ProgramName(graph.digest()))));
   const auto update = std::make_shared<ProgramUpdate>(handle, kernels, devices_);
   if (upgrades_ != nullptr) upgrades_->Add(request.caller, update);
   if (auto task = TuningTaskOf(handle, update, loader_)) tuning_.Add(*std::move(task));

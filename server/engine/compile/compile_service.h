@@ -50,7 +50,7 @@ class CompileService {
     LeaseTerms lease;  // for leases of kernels
     std::string repro_folder;
     std::string device_list;  // for reproducers
-    ir::WireLimits limits;
+    GraphLimits limits;
     int threads = 8;                          // threads for cold graphs
     worker::Supervisor* compilers = nullptr;  // null: compiles in this process
     worker::Supervisor* upgraders = nullptr;  // the same, for upgrades of drafts

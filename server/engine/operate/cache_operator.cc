@@ -184,7 +184,9 @@ absl::StatusOr<CacheOperator::Details> CacheOperator::Get(const std::string& key
   out.damaged = Checksum(*row) != row->checksum;
   if (!out.damaged) out.view.title = TitleOf(*row);
   const std::string& store = row->store == cache::kUnprovenStore ? "tuning" : row->store;
-  out.used = MakeEnvironments().Uses(store, row->environment);
+  Environments environments = MakeEnvironments();
+  out.used = environments.Uses(store, row->environment);
+  out.facts = environments.ChoiceFacts(row->environment);
   out.row = *std::move(row);
   return out;
 }

@@ -56,6 +56,8 @@ class CacheOperator {
     cache::Row row;
     bool damaged = false;  // the checksum does not match
     bool used = false;     // requests of this daemon may find it
+    std::string
+        facts;  // behind the digest in the environment of a choice, if this daemon knows them
   };
   // The one entry whose address begins with `key_prefix`. INVALID_ARGUMENT: there are several.
   absl::StatusOr<Details> Get(const std::string& key_prefix);

@@ -4,24 +4,31 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
 #include "core/base/text.h"
+#include "server/engine/compile/kernel/kernel_keys.h"
 #include "server/engine/compile/source/kernel_record.h"
 #include "server/engine/tune/tuning_service.h"
 
 namespace uopd::engine {
 namespace {
 
-constexpr size_t kDigitsOfGraph = 12;
+constexpr size_t kDigits = 12;  // of a digest in a title
 
-bool IsKernel(const cache::Row& row) { return row.store == "kernel" || row.store == "draft"; }
+bool IsKernel(const cache::Row& row) {
+  return row.store == kOptimisedStores.kernel || row.store == kDraftStores.kernel;
+}
 
-// A graph lies under its digest; its schedule under its bytes.
+bool IsChoice(const cache::Row& row) {
+  return row.store == kOptimisedStores.choice || row.store == kDraftStores.choice;
+}
+
+// A graph and a choice lie under the digest of the graph; a schedule under the bytes of it.
 std::string GraphDigest(const cache::Row& row) {
-  return row.store == "graph" ? absl::BytesToHexString(row.semantic)
-                              : HashBytes(row.semantic).Hex();
+  return row.store == "graph" || IsChoice(row) ? absl::BytesToHexString(row.semantic)
+                                               : HashBytes(row.semantic).Hex();
 }
 
 std::string GraphName(const cache::Row& row) {
-  return Cat("graph ", GraphDigest(row).substr(0, kDigitsOfGraph));
+  return Cat("graph ", GraphDigest(row).substr(0, kDigits));
 }
 
 }  // namespace
@@ -38,6 +45,10 @@ std::string TitleOf(const cache::Row& row) {
   if (IsKernel(row)) {
     const auto kernel = KernelRecord::Decode(row.value);
     return kernel.ok() ? kernel->name : "";
+  }
+  if (IsChoice(row)) {
+    const auto source = DecodeChoice(row.value);
+    return source ? Cat("source ", source->Hex().substr(0, kDigits)) : "";
   }
   if (const auto winner = WinnerOf(row)) return Text(winner->opts);
   return row.store == "graph" || row.store == "schedule" ? GraphName(row) : "";
@@ -58,6 +69,9 @@ std::vector<std::pair<std::string, std::string>> FactsOf(const cache::Row& row) 
     add("variables", Cat(kernel->variables.size()));
     add("flops", Cat(kernel->flops));
     add("memory_bytes", Cat(kernel->bytes));
+  } else if (IsChoice(row)) {
+    add("kernel_graph", GraphDigest(row));
+    if (const auto source = DecodeChoice(row.value)) add("source", source->Hex());
   } else if (const auto winner = WinnerOf(row)) {
     add("opts", Text(winner->opts));
     add("time", Microseconds(winner->seconds));

@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "core/base/text.h"
+#include "server/engine/base/code_key.h"
+#include "server/engine/compile/kernel/kernel_keys.h"
 #include "server/engine/compile/schedule/graph.h"
 
 namespace uopd::engine {
@@ -40,15 +42,29 @@ bool Environments::Uses(std::string_view store, const std::string& environment) 
   if (store == "graph") return environment == GraphKey("").environment();
   if (store == "schedule")
     return environment.starts_with(Cat(graph_compiler_.ScheduleEnvironment(), " "));
-  if (store == "kernel" || store == "draft") {
+  if (store == kOptimisedStores.kernel || store == kDraftStores.kernel) {
+    return std::ranges::any_of(devices_, [&](const auto& device) {
+      return environment == KernelEnvironmentOf(device->target());
+    });
+  }
+  if (store == kOptimisedStores.choice || store == kDraftStores.choice) {
     // The options of the requests to come and the opts of their kernels stand at the end.
     const size_t options = CompileOptions{}.KernelText().size();
     return std::ranges::any_of(devices_, [&](const auto& device) {
-      const std::string whole = graph_compiler_.KernelEnvironment(*device, CompileOptions{});
+      const std::string whole = graph_compiler_.ChoiceEnvironment(*device, CompileOptions{});
       return environment.starts_with(std::string_view(whole).substr(0, whole.size() - options));
     });
   }
   return store == "tuning" && TuningOf(environment).has_value();
+}
+
+std::string Environments::ChoiceFacts(const std::string& environment) const {
+  for (const auto& device : devices_) {
+    std::string facts = CodeEnvironment(device->target());
+    if (environment.find(Cat(" facts=", HashBytes(facts).Hex(), " ")) != std::string::npos)
+      return facts;
+  }
+  return "";
 }
 
 const std::optional<Environments::Tuning>& Environments::TuningOf(const std::string& environment) {

@@ -26,6 +26,10 @@ class Environments {
   // Whether the daemon may ask for entries of this store and environment.
   bool Uses(std::string_view store, const std::string& environment);
 
+  // What stands as a digest in the environment of a choice: every version and fact about the device that decided the source. Empty: of
+  // no device of this daemon, or of another version.
+  std::string ChoiceFacts(const std::string& environment) const;
+
   // The device and the options whose tuning has this environment key.
   struct Tuning {
     std::shared_ptr<devices::Device> device;

@@ -57,7 +57,9 @@ void TuneOperation::Fill(TuneChanges& out) const {
     ++out.counts[static_cast<size_t>(k.phase)];
     out.pruned += k.pruned;
     out.duplicates += k.duplicates;
+    if (k.phase == KernelPhase::kWaiting && out.waits_for.empty()) out.waits_for = k.detail;
   }
+  if (out.counts[static_cast<size_t>(KernelPhase::kSearching)] > 0) out.waits_for.clear();
   // The head is copied without the kernels, which may be many.
   TuneState& head = out.head;
   head.id = state_.id, head.tenant = state_.tenant, head.title = state_.title;
@@ -383,13 +385,15 @@ void TuneOperation::LeftOut(size_t kernel, uint64_t pruned, uint64_t duplicates)
   Touch(kernel);
 }
 
-void TuneOperation::WaitsFor(size_t kernel, std::string_view holder) {
+void TuneOperation::WaitsFor(size_t kernel, std::string_view what) {
   MutexLock lock(mu_);
   if (cancelled() || kernel >= live_.size()) return;
   TunedKernelState& k = state_.kernels[kernel];
-  if (IsOver(k.phase) || (k.phase == KernelPhase::kWaiting && k.detail == holder)) return;
-  k.phase = KernelPhase::kWaiting;
-  k.detail = Short(std::string(holder));
+  const KernelPhase phase = what.empty() ? KernelPhase::kPending : KernelPhase::kWaiting;
+  if (IsOver(k.phase) || k.phase == KernelPhase::kSearching) return;
+  if (k.phase == phase && k.detail == what) return;
+  k.phase = phase;
+  k.detail = Short(std::string(what));
   Touch(kernel);
 }
 

@@ -49,6 +49,7 @@ struct TuneChanges {
   size_t kernels = 0;  // how many there are
   std::array<size_t, static_cast<size_t>(KernelPhase::kSkipped) + 1> counts{};  // by phase
   uint64_t pruned = 0, duplicates = 0;  // of all kernels together, as in TunedKernelState
+  std::string waits_for;  // if no kernel is searched: what the first one that waits waits for
   // Kernels that changed, by number. Their points are those that are new.
   std::vector<std::pair<size_t, TunedKernelState>> changed;
 };
@@ -102,7 +103,7 @@ class TuneOperation final : public TuningObserver {
   absl::StatusOr<SearchLimits> Begin(size_t kernel) override UOPD_EXCLUDES(mu_);
   void Tried(size_t kernel, const search::Trial& trial) override UOPD_EXCLUDES(mu_);
   void LeftOut(size_t kernel, uint64_t pruned, uint64_t duplicates) override UOPD_EXCLUDES(mu_);
-  void WaitsFor(size_t kernel, std::string_view holder) override UOPD_EXCLUDES(mu_);
+  void WaitsFor(size_t kernel, std::string_view what) override UOPD_EXCLUDES(mu_);
   void Ended(size_t kernel, const absl::StatusOr<TuningRecord>& result, bool found) override
       UOPD_EXCLUDES(mu_);
 

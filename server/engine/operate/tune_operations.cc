@@ -8,6 +8,7 @@
 #include "core/base/telemetry/metrics.h"
 #include "core/base/text.h"
 #include "server/engine/base/random_id.h"
+#include "server/engine/base/shutting_down.h"
 
 namespace uopd::engine {
 namespace {
@@ -134,7 +135,7 @@ absl::Status TuneOperations::Enter(const OperationPtr& op,
   op->set_host(options_.owner);
   op->CountAttempt();
   MutexLock lock(mu_);
-  if (stopped()) return absl::UnavailableError("daemon is shutting down");
+  if (stopped()) return ShuttingDown();
   if (checked) UOPD_TRY(Room(op->tenant()));
   entries_.insert_or_assign(op->id(), Entry{.op = op,
                                             .maybe_lease = std::move(maybe_lease),

@@ -31,7 +31,7 @@ inline bool IsOver(TunePhase phase) { return phase > TunePhase::kRunning; }
 
 enum class KernelPhase : uint8_t {
   kPending,
-  kWaiting,  // another daemon tunes it
+  kWaiting,  // for something else than its turn among the kernels of the operation
   kSearching,
   kTuned,  // by this operation
   kFound,  // it was tuned before, or by somebody else
@@ -56,7 +56,7 @@ struct TunedKernelState {
   uint32_t launches = 0;  // in one run of the program
   double estimate_s = 0;  // of one launch, before anything was measured; 0: unknown
   KernelPhase phase = KernelPhase::kPending;
-  std::string detail;  // kWaiting: for whom; kFailed, kSkipped: why
+  std::string detail;  // kWaiting: for what; kFailed, kSkipped: why
   std::string opts;    // of the best candidate
   std::string trying;  // the candidate that was tried last
   double best_s = std::numeric_limits<double>::infinity();

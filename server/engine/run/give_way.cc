@@ -11,7 +11,7 @@ void GiveWay(DeviceState& device, std::chrono::nanoseconds worked, RunControl& c
   constexpr std::chrono::nanoseconds kPoll = std::chrono::milliseconds(1);
   const auto until = Clock::now() + (kMostSlowdown - 1) * worked;
   for (Clock::time_point now; (now = Clock::now()) < until;) {
-    if (device.client_runs().load(std::memory_order_relaxed) == 0 || !control.Check().ok()) return;
+    if (device.client_runs().runs() == 0 || !control.Check().ok()) return;
     std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(kPoll, until - now));
   }
 }

@@ -20,10 +20,10 @@ namespace uopd::engine {
 class ClientRun {
  public:
   explicit ClientRun(const Program& program) : program_(program) {
-    for (DeviceState* device : program_.devices) device->client_runs().fetch_add(1);
+    for (DeviceState* device : program_.devices) device->client_runs().Begin();
   }
   ~ClientRun() {
-    for (DeviceState* device : program_.devices) device->client_runs().fetch_sub(1);
+    for (DeviceState* device : program_.devices) device->client_runs().End();
   }
   ClientRun(const ClientRun&) = delete;
   ClientRun& operator=(const ClientRun&) = delete;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/text.h"
+#include "server/engine/base/shutting_down.h"
 
 namespace uopd::engine {
 namespace {
@@ -66,7 +67,8 @@ absl::Status RunControl::Check() {
 
 absl::Status RunControl::Ask() {
   if (watch_.stopped_all()) {
-    return absl::UnavailableError("daemon is shutting down and does not wait for the run any more");
+    return absl::UnavailableError(
+        Cat(kShuttingDown, " and does not wait for the run any more: it was cut off"));
   }
   if (end_ != Clock::time_point::max() && Clock::now() >= end_) {
     return absl::ResourceExhaustedError(

@@ -25,7 +25,8 @@ void Count(const Program& program, std::span<const int64_t> durations_ns, int lo
     if (step.kernel == nullptr || durations_ns[i] == kNotMeasured) continue;
     const auto ns = static_cast<double>(std::max<int64_t>(durations_ns[i], 1));
     step.device->kernel_duration().Observe(ns * 1e-9);
-    if (step.kernel->use != nullptr) step.kernel->use->Add(ns, step.kernel->bytes);
+    if (step.kernel->use != nullptr)
+      step.kernel->use->Add(ns, step.kernel->bytes, step.kernel->gain);
     if (log_level < 2) continue;
     UOPD_LOG(kInfo, "kernel", {"step", i}, {"name", step.kernel->name}, {"us", ns * 1e-3},
              {"gflops", step.kernel->flops / ns}, {"gbytes", step.kernel->bytes / ns});

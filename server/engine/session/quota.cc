@@ -12,10 +12,11 @@ namespace {
 
 Gauge& Held(ByteClass what) {
   // In the order of ByteClass. Kept, because looking up a series takes a lock.
-  static const std::array<Gauge*, 6> gauges = {
+  static const std::array<Gauge*, 7> gauges = {
       &metrics::ClientBytes({"buffers"}), &metrics::ClientBytes({"messages"}),
       &metrics::ClientBytes({"answers"}), &metrics::ClientBytes({"results"}),
-      &metrics::ClientBytes({"shared"}),  &metrics::ClientBytes({"kept"})};
+      &metrics::ClientBytes({"shared"}),  &metrics::ClientBytes({"graphs"}),
+      &metrics::ClientBytes({"kept"})};
   return *gauges[static_cast<size_t>(what)];
 }
 

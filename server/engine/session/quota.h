@@ -23,6 +23,7 @@ enum class ByteClass : uint8_t {
   kAnswers,   // answers that the client has not read yet
   kResults,   // results of requests that may be repeated
   kShared,    // memory that clients of the same machine share with the daemon
+  kGraphs,    // graphs of some size that are being verified, scheduled and lowered
   kKept,      // values that runs keep for later runs; given back when memory is short
 };
 

@@ -8,9 +8,11 @@
 #pragma once
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <memory>
 #include <string>
 
+#include "core/base/digest.h"
 #include "server/engine/base/strand.h"
 #include "server/engine/session/buffer_store.h"
 #include "server/engine/session/cancelled_ids.h"
@@ -84,6 +86,14 @@ class Session {
   Clock::time_point last_use() const {
     return Clock::time_point(Clock::duration(last_use_.load(std::memory_order_relaxed)));
   }
+  // The program that runs, for operators: calls of a session run one at a time.
+  void NoteRun(const Digest& graph) {
+    uint64_t first = 0;
+    std::memcpy(&first, graph.bytes.data(), sizeof first);
+    run_since_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+    run_.store(first, std::memory_order_relaxed);
+  }
+  void NoteRunEnd() { run_.store(0, std::memory_order_relaxed); }
   // The largest number of a call of a pipeline that was served with success. 0: none.
   uint64_t last_sequence() const { return last_sequence_.load(std::memory_order_relaxed); }
   void NoteServed(uint64_t sequence) {
@@ -114,10 +124,13 @@ class Session {
   ResultMemory results_{*quota_};
   CancelledIds cancelled_;
   const std::chrono::milliseconds ttl_;
+  Clock::time_point opened_;  // by the clock of the table
   std::atomic<bool> closed_{false};
   std::atomic<int> users_{0};
   std::atomic<uint64_t> last_sequence_{0};
   std::atomic<Clock::rep> last_use_{0};
+  std::atomic<uint64_t> run_{0};  // the first bytes of the digest of the program that runs; 0: none
+  std::atomic<Clock::rep> run_since_{0};
 };
 
 }  // namespace uopd::engine

@@ -2,6 +2,8 @@
 #include "server/engine/session/session_table.h"
 
 #include <algorithm>
+#include <cstring>
+#include <tuple>
 #include <vector>
 
 #include "core/base/telemetry/log.h"
@@ -72,6 +74,7 @@ absl::StatusOr<SessionUse> SessionTable::Open(std::chrono::milliseconds ttl, con
   if (of_peer.quota == nullptr) of_peer.quota = QuotaOf(peer);
   auto session = std::make_shared<Session>(id, token, opener, ttl, options_.session_bytes,
                                            options_.session_buffers, of_peer.quota, task_pool_);
+  session->opened_ = now_();
   Touch(*session);
   ++of_peer.sessions;
   by_id_.emplace(std::move(id), session);
@@ -194,6 +197,16 @@ std::chrono::milliseconds SessionTable::grace() const {
   return options_.grace;
 }
 
+std::map<std::string, SessionTable::TenantShare> SessionTable::ByTenant() const {
+  std::map<std::string, TenantShare> out;
+  for (const auto& session : All()) {
+    TenantShare& share = out[session->tenant()];
+    ++share.sessions;
+    share.bytes += session->shared_quota()->used();
+  }
+  return out;
+}
+
 std::vector<std::shared_ptr<Session>> SessionTable::All() const {
   std::vector<std::shared_ptr<Session>> out;
   MutexLock lock(mu_);
@@ -229,6 +242,52 @@ void SessionTable::NoteLosses() {
 size_t SessionTable::size() const {
   MutexLock lock(mu_);
   return by_id_.size();
+}
+
+size_t SessionTable::in_use() const {
+  MutexLock lock(mu_);
+  return static_cast<size_t>(
+      std::ranges::count_if(by_id_, [](const auto& entry) { return entry.second->users_ > 0; }));
+}
+
+size_t SessionTable::max_sessions() const {
+  MutexLock lock(mu_);
+  return options_.max_sessions;
+}
+
+std::vector<SessionView> SessionTable::List(std::string_view tenant, size_t most,
+                                            size_t* left_out) const {
+  std::vector<std::shared_ptr<Session>> all = All();
+  if (!tenant.empty())
+    std::erase_if(all, [&](const auto& session) { return session->tenant() != tenant; });
+  std::vector<SessionView> out;
+  out.reserve(all.size());
+  for (const auto& session : all) {
+    SessionView& view = out.emplace_back();
+    view.id_prefix = session->id().substr(0, SessionView::kIdDigits);
+    view.tenant = session->tenant();
+    view.peer = session->peer();
+    view.age = now_() - session->opened_;
+    view.idle = Idle(*session);
+    view.ttl = session->ttl();
+    view.buffers = session->buffers().size();
+    view.bytes = session->quota().used();
+    view.calls = session->users_.load(std::memory_order_relaxed);
+    const uint64_t run = session->run_.load(std::memory_order_relaxed);
+    if (run == 0) continue;
+    Digest first;
+    std::memcpy(first.bytes.data(), &run, sizeof run);
+    view.running = first.Hex().substr(0, 2 * sizeof run);
+    view.running_for =
+        Session::Clock::now().time_since_epoch() -
+        Session::Clock::duration(session->run_since_.load(std::memory_order_relaxed));
+  }
+  std::ranges::sort(out, [](const SessionView& a, const SessionView& b) {
+    return std::tie(b.bytes, a.id_prefix) < std::tie(a.bytes, b.id_prefix);
+  });
+  *left_out = out.size() - std::min(out.size(), most);
+  out.resize(out.size() - *left_out);
+  return out;
 }
 
 void SessionTable::Touch(Session& session) const {

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -51,6 +52,20 @@ class SessionUse {
 
   std::shared_ptr<Session> session_;
   SessionTable* table_ = nullptr;
+};
+
+// What operators see of a session.
+struct SessionView {
+  static constexpr size_t kIdDigits = 8;  // too few of 32 to use the session by them
+
+  std::string id_prefix, tenant, peer;
+  Session::Clock::duration age{0}, idle{0};  // since it was opened, and since its last call
+  std::chrono::milliseconds ttl{0};
+  size_t buffers = 0;
+  int64_t bytes = 0;
+  int calls = 0;        // that run or wait
+  std::string running;  // the first digits of the digest of the program that runs; empty: none does
+  Session::Clock::duration running_for{0};
 };
 
 struct SessionOptions {
@@ -98,6 +113,17 @@ class SessionTable {
   // Frees the sessions whose grace time is over, or whose process has ended.
   void Sweep() UOPD_EXCLUDES(mu_);
   size_t size() const UOPD_EXCLUDES(mu_);
+  // The open sessions and their memory, by tenant.
+  struct TenantShare {
+    int64_t sessions = 0, bytes = 0;
+  };
+  std::map<std::string, TenantShare> ByTenant() const UOPD_EXCLUDES(mu_);
+  size_t in_use() const UOPD_EXCLUDES(mu_);  // sessions of which a call runs or waits
+  size_t max_sessions() const UOPD_EXCLUDES(mu_);
+  // The sessions of a tenant, or of all tenants if `tenant` is empty: those with the most bytes first, at most `most`.
+  // `*left_out` is set to how many more there are.
+  std::vector<SessionView> List(std::string_view tenant, size_t most, size_t* left_out) const
+      UOPD_EXCLUDES(mu_);
   // Lets every session give back what can be made again. True if there was any.
   bool Reclaim() UOPD_EXCLUDES(mu_);
   // Every session gives up its buffers on devices that are lost, and hears of it in its next call.

@@ -2,18 +2,22 @@
 #include "server/engine/session/tenants.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
+#include <array>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_split.h"
+#include "core/base/input_file.h"
+#include "core/base/status.h"
 #include "core/base/text.h"
 
 namespace uopd::engine {
 namespace {
 
 constexpr size_t kMaxName = 64;
+constexpr size_t kMaxFile = 64 << 20;
+// Labels of metrics: calls without a valid token, and tenants beyond those that have series of their own.
+constexpr std::array<std::string_view, 2> kTaken = {"-", "other"};
 
 bool IsNameChar(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
@@ -51,6 +55,8 @@ absl::StatusOr<Tenants> Tenants::Parse(std::string_view text) {
     if (name.size() > kMaxName || !std::all_of(name.begin(), name.end(), IsNameChar)) {
       return bad("a name has up to 64 letters, digits, `-`, `_` and `.`");
     }
+    if (std::ranges::find(kTaken, name) != kTaken.end())
+      return bad(Cat("the name `", name, "` stands for other callers in metrics"));
     const bool is_hex = hex.size() == 64 && std::all_of(hex.begin(), hex.end(), [](char c) {
                           return absl::ascii_isxdigit(static_cast<unsigned char>(c));
                         });
@@ -66,9 +72,7 @@ absl::StatusOr<Tenants> Tenants::Parse(std::string_view text) {
 }
 
 absl::StatusOr<Tenants> Tenants::Read(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return absl::NotFoundError(Cat("cannot read ", path));
-  const std::string text(std::istreambuf_iterator<char>(in), {});
+  UOPD_ASSIGN(const std::string text, ReadInputFile(path, kMaxFile));
   auto out = Parse(text);
   return out.ok() ? std::move(out) : WithFrame(out.status(), Cat("reading ", path));
 }

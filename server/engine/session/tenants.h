@@ -29,10 +29,15 @@ class Tenants {
   // Sets who is an operator: names of tenants, with commas between them. Empty: whoever may call, but nobody if there are
   // several tenants. INVALID_ARGUMENT: a name that no token has.
   absl::Status SetOperators(std::string_view names);
+  // Takes the operators of `other`. One that has no token here is nobody.
+  void KeepOperatorsOf(const Tenants& other) { operators_ = other.operators_; }
   bool IsOperator(const std::string& tenant) const {
     return operators_.empty() ? names_.size() <= 1 : operators_.contains(tenant);
   }
 
+  bool operator==(const Tenants&) const = default;
+
+  const absl::flat_hash_set<std::string>& names() const { return names_; }
   // Whether callers must present a token.
   bool required() const { return !by_token_.empty(); }
   // The tenant of a call whose `authorization` is "Bearer TOKEN". UNAUTHENTICATED: no token, or a

@@ -54,6 +54,8 @@ class KernelTuner {
   virtual absl::StatusOr<TuningRecord> Prove(std::string_view graph, const devices::Device& device,
                                              const CompileOptions& options, const Opts& opts,
                                              const std::function<bool()>& cancelled) = 0;
+  // Why no search can begin now; empty: one can. Does not wait.
+  virtual std::string Unready() const { return {}; }
   // Called when there is nothing to tune for the device now. Frees what idle workers hold.
   virtual void Rest(const devices::Device& device) {}
 };

@@ -26,8 +26,9 @@ class TuningObserver {
   // What the search has not measured until now: candidates of which the models expected too little, and candidates whose
   // program another one had. The first number may fall: what was left out may be measured later.
   virtual void LeftOut(size_t kernel, uint64_t pruned, uint64_t duplicates) = 0;
-  // The daemon with this lease (LeaseOwner) tunes the kernel now. May be called again and again.
-  virtual void WaitsFor(size_t kernel, std::string_view holder) = 0;
+  // What keeps the kernel from being searched, in words that people understand behind "waiting for". Empty: nothing but its turn
+  // among the kernels of the task. May be called again and again, also with a lock of the service held.
+  virtual void WaitsFor(size_t kernel, std::string_view what) = 0;
   // The last call about the kernel. `found`: the result is not of this task's search. Not called for kernels that nobody
   // looks at any more, because the observer is cancelled or the service stops.
   virtual void Ended(size_t kernel, const absl::StatusOr<TuningRecord>& result, bool found) = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What tuning found for one kernel, as plain data: the value of store "tuning".
 #pragma once
+#include <cmath>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,12 @@ struct TuningRecord {
   double seconds = 0;                // time of one run with these opts
   double heuristic_seconds = 0;      // time of one run with the heuristic's; infinity: it failed
   int64_t measured = 0, failed = 0;  // numbers of candidates
+
+  // How many times as long a run takes with the heuristic's opts; 1 if that is not known.
+  double gain() const {
+    const double ratio = heuristic_seconds / seconds;
+    return std::isfinite(ratio) && ratio > 1 ? ratio : 1;
+  }
 
   std::string Encode() const;
   // DATA_LOSS when the bytes are not a whole record.

@@ -27,11 +27,13 @@ cache::Use UseOf(const CompileOptions& options) {
 
 class TuningService::Turn {
  public:
+  // `waits`: called if the caller does not get its turn at once.
   Turn(TuningService& service, const devices::Device& device,
-       const std::function<bool()>& cancelled)
+       const std::function<bool()>& cancelled, const std::function<void()>& waits = nullptr)
       : service_(service) {
     MutexLock lock(service_.mu_);
     queue_ = &service_.queues_[device.info().processor];
+    if (queue_->measuring && waits) waits();
     while (queue_->measuring) {
       lock.WaitUntil(service_.turn_ended_, std::chrono::steady_clock::now() + kPoll,
                      [&] { return !queue_->measuring; });
@@ -214,6 +216,7 @@ void TuningService::Add(TuningTask task) {
       for (size_t i = 0; i < part->taken.size(); ++i) {
         if (!part->taken[i]) awaited_[part->addresses[i]].emplace_back(part, i);
       }
+      TellAhead(*part, queue.parts.size() + (queue.running ? 1 : 0));
       queue.parts.push_back(std::move(part));
       if (!queue.thread.joinable()) queue.thread = std::thread([this, &queue] { Work(queue); });
       queue.wake.notify_one();
@@ -231,6 +234,16 @@ void TuningService::Forget(const PartPtr& part) {
   }
 }
 
+void TuningService::TellAhead(const Part& part, size_t ahead) {
+  if (part.task.observer == nullptr) return;
+  const std::string what = ahead == 0   ? ""
+                           : ahead == 1 ? "a program that is tuned before it"
+                                        : Cat(ahead, " programs that are tuned before it");
+  for (size_t i = 0; i < part.task.kernels.size(); ++i) {
+    if (!part.task.kernels[i].done) part.task.observer->WaitsFor(i, what);
+  }
+}
+
 void TuningService::Work(Queue& queue) {
   for (;;) {
     PartPtr part;
@@ -242,11 +255,15 @@ void TuningService::Work(Queue& queue) {
       part = std::move(queue.parts.front());
       queue.parts.pop_front();
       last = queue.parts.empty();
+      queue.running = true;
+      TellAhead(*part, 0);
+      for (size_t i = 0; i < queue.parts.size(); ++i) TellAhead(*queue.parts[i], i + 1);
     }
     Run(queue, *part);
     metrics::TuneQueue().Add(-1);
     {
       MutexLock lock(mu_);
+      queue.running = false;
       Forget(part);
     }
     if (last) RestAfter(queue, part->task);
@@ -393,12 +410,26 @@ absl::Status TuningService::Use(Part& part, size_t i, const absl::StatusOr<Obtai
   return absl::OkStatus();
 }
 
+void TuningService::AwaitWorkers(const TuningTask& task, size_t i,
+                                 const std::function<bool()>& cancelled) {
+  constexpr std::chrono::seconds kLimit{20};
+  constexpr std::chrono::milliseconds kLook{50};
+  const auto until = std::chrono::steady_clock::now() + kLimit;
+  while (std::chrono::steady_clock::now() < until && !cancelled()) {
+    const std::string why = tuner_->Unready();
+    if (why.empty()) return;
+    task.observer->WaitsFor(i, Cat("a worker process: ", why));
+    std::this_thread::sleep_for(kLook);
+  }
+}
+
 absl::StatusOr<TuningRecord> TuningService::Search(const TuningTask& task, size_t i,
                                                    const std::function<bool()>& cancelled) {
   const TuningTask::Kernel& kernel = task.kernels[i];
   SearchControl control{.cancelled = cancelled};
   if (task.observer == nullptr)
     return tuner_->Tune(kernel.graph, *kernel.device, task.options, control);
+  AwaitWorkers(task, i, cancelled);
   const auto limits = task.observer->Begin(i);
   if (!limits.ok()) return absl::CancelledError(limits.status().message());
   control.limits = *limits;
@@ -428,18 +459,28 @@ absl::StatusOr<TuningService::Obtained> TuningService::Obtain(const cache::Key& 
       .owner = options_.owner,
       .patience = options_.patience,
       .patient = true,
-      .may_compute = [this] { return options_.gate.MaySearch(store_.maybe_cluster()); },
+      .may_compute =
+          [&] {
+            absl::Status may = options_.gate.MaySearch(store_.maybe_cluster());
+            if (!may.ok() && task.observer != nullptr)
+              task.observer->WaitsFor(i, Cat("the cluster: ", StatusText(may)));
+            return may;
+          },
       .strict_lease = store_.maybe_cluster() != nullptr && store_.maybe_cluster()->coordinates(),
       .use = UseOf(task.options)};
   if (!wait || task.observer != nullptr) {
     load.waits_for = [&, wait](std::string_view holder) {
-      if (task.observer != nullptr) task.observer->WaitsFor(i, holder);
+      if (task.observer != nullptr)
+        task.observer->WaitsFor(i, Cat("the daemon ", holder, ", which tunes it"));
       return wait || OnOneMachine(holder, options_.owner);
     };
   }
   bool was_imported = false;
   auto tune = [&](const cache::WaitLimits& limits) -> absl::StatusOr<std::string> {
-    const Turn turn(*this, *kernel.device, limits.cancelled);
+    const Turn turn(*this, *kernel.device, limits.cancelled, [&] {
+      if (task.observer != nullptr)
+        task.observer->WaitsFor(i, "another kernel that is measured on its processor");
+    });
     UOPD_TRY(turn.held());
     if (auto proven = ProveImported(key, kernel, task.options, limits.cancelled)) {
       was_imported = true;

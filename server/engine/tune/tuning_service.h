@@ -150,11 +150,16 @@ class TuningService {
         failed;  // used by the queue's thread only; empty with Options::failures
     std::thread thread;
     bool measuring = false;  // guarded by mu_: a call of the tuner is running
+    bool running = false;    // guarded by mu_: a part is run
   };
   // The right to call the tuner for a processor; one holder at a time.
   class Turn;
 
   void Work(Queue& queue) UOPD_EXCLUDES(mu_);
+  // Tells the observer of a part how many others are ahead of it.
+  static void TellAhead(const Part& part, size_t ahead);
+  // Waits for workers as long as the tuner would, and says so.
+  void AwaitWorkers(const TuningTask& task, size_t i, const std::function<bool()>& cancelled);
   // Called when the queue is empty. Calls Rest for the devices of the last task.
   void RestAfter(const Queue& queue, const TuningTask& task) UOPD_EXCLUDES(mu_);
   void Run(Queue& queue, Part& part) UOPD_EXCLUDES(mu_);

@@ -2,8 +2,8 @@
 #include "server/engine/tune/worker_tuner.h"
 
 #include <algorithm>
-#include <thread>
 
+#include "core/base/machine/process_limits.h"
 #include "core/base/telemetry/metrics.h"
 #include "core/base/text.h"
 #include "core/ir/io/wire.h"
@@ -70,9 +70,8 @@ worker::TuneOptions WorkerTuner::TuneOptionsOf(const devices::Device& device,
   out.device = device.info().name;
   out.toolchain = device.target().toolchain;
   // A kernel on the host takes all processors of its device, unless it was given fewer than there are.
-  const auto processors = static_cast<int>(std::thread::hardware_concurrency());
   out.overlap = device.info().processor != devices::DeviceInfo().processor ||
-                (!device.target().blocks && device.target().threads < processors);
+                (!device.target().blocks && device.target().threads < UsableProcessors());
   return out;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 #include <chrono>
 #include <functional>
+#include <string>
 #include <utility>
 
 #include "server/engine/tune/kernel_tuner.h"
@@ -23,9 +24,15 @@ class WorkerTuner final : public KernelTuner {
   // Returns the pools for a device. The pools outlive the tuner. Thread-safe.
   using Pools = std::function<worker::WorkerPools(const devices::Device&)>;
 
-  // `maybe_memory`: what searches leave for later ones; outlives the tuner. Null: each begins from nothing.
-  WorkerTuner(Pools pools, Limits limits, const SearchMemory* maybe_memory = nullptr)
-      : pools_(std::move(pools)), limits_(limits), memory_(maybe_memory) {}
+  // `maybe_memory`: what searches leave for later ones; outlives the tuner. Null: each begins from nothing. `unready`: why there
+  // are no workers now.
+  WorkerTuner(
+      Pools pools, Limits limits, const SearchMemory* maybe_memory = nullptr,
+      std::function<std::string()> unready = [] { return std::string(); })
+      : pools_(std::move(pools)),
+        limits_(limits),
+        memory_(maybe_memory),
+        unready_(std::move(unready)) {}
 
   std::string Environment(const devices::Device& device,
                           const CompileOptions& options) const override;
@@ -35,6 +42,7 @@ class WorkerTuner final : public KernelTuner {
   absl::StatusOr<TuningRecord> Prove(std::string_view graph, const devices::Device& device,
                                      const CompileOptions& options, const Opts& opts,
                                      const std::function<bool()>& cancelled) override;
+  std::string Unready() const override { return unready_(); }
   void Rest(const devices::Device& device) override;
 
  private:
@@ -47,6 +55,7 @@ class WorkerTuner final : public KernelTuner {
   const Pools pools_;
   const Limits limits_;
   const SearchMemory* const memory_;
+  const std::function<std::string()> unready_;
 };
 
 }  // namespace uopd::engine

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "server/engine/tune/workers.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <thread>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_join.h"
+#include "core/base/config/budget.h"
+#include "core/base/machine/process_limits.h"
 #include "core/base/telemetry/metrics.h"
 #include "core/base/text.h"
 
@@ -23,7 +22,17 @@ constexpr int kCompileNice = 5, kTuningNice = 10, kUpgradeNice = 19;
 // Addresses that a measuring process needs besides the buffers: for the program with LLVM, and for each thread its stack and
 // its part of malloc.
 constexpr uint64_t kOwnAddresses = uint64_t{2} << 30, kThreadAddresses = uint64_t{160} << 20;
-constexpr uint64_t kRetireAboveBytes = uint64_t{1} << 30;  // a compiler that leaks is replaced
+// Addresses that a compiling process needs besides what it fills: libraries and the arenas of malloc.
+constexpr uint64_t kCompilerAddresses = uint64_t{1} << 30;
+
+// The address space of a process that compiles. In a control group, a compiler that wants more than half of the memory is told that
+// there is none; otherwise the kernel would kill it, or another one.
+uint64_t CompilerAddresses(const Config& config) {
+  const auto wanted = static_cast<uint64_t>(config.compile_worker_bytes());
+  const ProcessLimits& limits = ProcessLimits::AtStart();
+  if (wanted == 0 || !limits.memory) return wanted;
+  return std::min(wanted, static_cast<uint64_t>(limits.memory->bytes) / 2 + kCompilerAddresses);
+}
 
 // Settings and the names of the devices, separated by commas.
 struct PoolSource {
@@ -38,9 +47,11 @@ Supervisor::Options PoolOf(const PoolSource& source, const char* process, const 
   out.setup.name = process;
   out.setup.devices = source.devices;
   out.setup.cpu_threads = 1;
+  out.setup.cpu_features = source.config.device_cpu_features();
   out.setup.cuda_ptx = source.config.device_cuda_ptx();
   out.setup.cuda_specific = source.config.device_cuda_specific();
-  out.setup.retire_above_rss_bytes = kRetireAboveBytes;
+  out.setup.retire_above_rss_bytes =
+      static_cast<uint64_t>(BudgetOf(source.config, ProcessLimits::AtStart()).worker_retires_bytes);
   out.on_kill = [pool] { metrics::WorkerKills({pool}).Increment(); };
   out.on_quarantine = [quarantine](const worker::QuarantineEntry& entry) {
     if (quarantine != nullptr && !entry.passing()) quarantine->Add(entry);
@@ -58,17 +69,16 @@ Supervisor::Options CompilePool(const PoolSource& source, const char* process, c
                                 int size, int nice) {
   Supervisor::Options out = PoolOf(source, process, pool, size, nullptr);
   out.setup.nice = nice;
-  out.setup.address_space_bytes = static_cast<uint64_t>(source.config.compile_worker_bytes());
+  out.setup.address_space_bytes = CompilerAddresses(source.config);
   return out;
 }
 
 Supervisor::Options TuningPool(const PoolSource& source, QuarantineStore* quarantine) {
   const Config& config = source.config;
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const int size = static_cast<int>(config.tune_workers());
   Supervisor::Options out =
-      PoolOf(source, "uopd-tune", "tuning", size > 0 ? size : cores, quarantine);
-  out.setup.address_space_bytes = static_cast<uint64_t>(config.compile_worker_bytes());
+      PoolOf(source, "uopd-tune", "tuning", size > 0 ? size : UsableProcessors(), quarantine);
+  out.setup.address_space_bytes = CompilerAddresses(config);
   out.setup.nice = kTuningNice;
   return out;
 }
@@ -77,11 +87,9 @@ Supervisor::Options TuningPool(const PoolSource& source, QuarantineStore* quaran
 // machine would run out of memory. A measurement copies buffers: to fill them, and to answer with them. Drivers of GPUs
 // reserve far more addresses than they use, so there is no such limit for them.
 uint64_t AddressesOf(const worker::WorkerSetup& setup) {
-  const uint64_t machine = static_cast<uint64_t>(std::max(sysconf(_SC_PHYS_PAGES), 0L)) *
-                           static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  const uint64_t threads = setup.cpu_threads > 0
-                               ? static_cast<uint64_t>(setup.cpu_threads)
-                               : std::max(1u, std::thread::hardware_concurrency());
+  const auto machine = static_cast<uint64_t>(ProcessLimits::AtStart().memory_bytes());
+  const auto threads =
+      static_cast<uint64_t>(setup.cpu_threads > 0 ? setup.cpu_threads : UsableProcessors());
   return std::min(4 * setup.device_memory_bytes, std::max(machine, setup.device_memory_bytes)) +
          kOwnAddresses + threads * kThreadAddresses;
 }

@@ -115,11 +115,13 @@ grpc::ServerUnaryReactor* Service::GetCacheEntry(grpc::CallbackServerContext* co
                  response->set_damaged(found.damaged);
                  response->set_used_here(found.used);
                  if (found.damaged) return absl::OkStatus();
-                 for (const auto& [name, text] : engine::FactsOf(found.row)) {
+                 const auto add = [&](const std::string& name, const std::string& text) {
                    v1::CacheFact* fact = response->add_facts();
                    fact->set_name(name);
                    fact->set_text(Printable(text));
-                 }
+                 };
+                 for (const auto& [name, text] : engine::FactsOf(found.row)) add(name, text);
+                 if (!found.facts.empty()) add("facts", found.facts);
                  return absl::OkStatus();
                });
 }

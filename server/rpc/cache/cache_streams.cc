@@ -65,7 +65,8 @@ class CacheExportStream final : public grpc::ServerWriteReactor<v1::ExportCacheR
   }
 
   void EndIfIdle(int64_t now_ns, const WatchLimits& limits) override {
-    if (wait_.Overdue(now_ns - WriteLimitNs(limits))) context_.TryCancel();
+    if (wait_.Overdue(now_ns - IdleLimitNs(limits)) || !scope_.CheckToken().ok())
+      context_.TryCancel();
   }
 
   void OnDone() override {
@@ -171,7 +172,8 @@ class CacheImportStream final
   }
 
   void EndIfIdle(int64_t now_ns, const WatchLimits& limits) override {
-    if (wait_.Overdue(now_ns - WriteLimitNs(limits))) context_.TryCancel();
+    if (wait_.Overdue(now_ns - IdleLimitNs(limits)) || !scope_.CheckToken().ok())
+      context_.TryCancel();
   }
 
   void OnDone() override {

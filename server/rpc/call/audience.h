@@ -26,12 +26,13 @@ enum class Audience : uint8_t { kEveryone, kTenant, kTenantOrOperator, kOperator
 struct MethodInfo {
   std::string_view name;
   Audience audience;
+  bool stream;  // many messages in one or both directions
 };
 
 inline constexpr auto kMethods = std::to_array<MethodInfo>({
-#define UOPD_UNARY(name, audience) {#name, Audience::k##audience},
-#define UOPD_QUERY(name, audience) {#name, Audience::k##audience},
-#define UOPD_STREAM(name, audience) {#name, Audience::k##audience},
+#define UOPD_UNARY(name, audience) {#name, Audience::k##audience, false},
+#define UOPD_QUERY(name, audience) {#name, Audience::k##audience, false},
+#define UOPD_STREAM(name, audience) {#name, Audience::k##audience, true},
 #include "proto/methods.def"
 #undef UOPD_UNARY
 #undef UOPD_QUERY
@@ -39,6 +40,11 @@ inline constexpr auto kMethods = std::to_array<MethodInfo>({
 });
 
 constexpr const MethodInfo& Info(Method method) { return kMethods[static_cast<size_t>(method)]; }
+
+// Whether the call is about a program that is prepared or run. The objectives for latency are about these calls.
+constexpr bool AsksForProgram(Method method) {
+  return method == Method::kPrepare || method == Method::kExecute || method == Method::kRun;
+}
 
 // Whether an operator who makes the call sees what belongs to all tenants.
 constexpr bool OperatorsSeeAll(Audience audience) {

@@ -1,59 +1,21 @@
 // SPDX-License-Identifier: MIT
 #include "server/rpc/call/call_scope.h"
 
-#include <algorithm>
-#include <array>
 #include <atomic>
 #include <iterator>
 
 #include "absl/strings/str_format.h"
-#include "core/base/telemetry/log.h"
-#include "core/base/telemetry/log_limiter.h"
 #include "core/base/telemetry/metrics.h"
 #include "core/base/text.h"
+#include "server/rpc/call/request_record.h"
 #include "server/rpc/call/status.h"
 
 namespace uopd::rpc {
 namespace {
 
-constexpr size_t kCodes = 17;
-
-// Looking up a series takes a lock, so each series is looked up only once.
-Histogram& DurationOf(Method method, absl::StatusCode code) {
-  static std::array<std::atomic<Histogram*>, kMethods.size() * kCodes> series{};
-  auto& slot = series[static_cast<size_t>(method) * kCodes + static_cast<size_t>(code)];
-  Histogram* found = slot.load(std::memory_order_acquire);
-  if (found == nullptr) {
-    const std::string name = absl::StatusCodeToString(code);
-    found = &metrics::RpcDuration({Info(method).name, name});
-    slot.store(found, std::memory_order_release);
-  }
-  return *found;
-}
-
 Gauge& InFlight() {
   static Gauge& gauge = metrics::RpcInFlight();
   return gauge;
-}
-
-// The client decides how many calls fail and, in part, the texts of their errors.
-void LogFailure(std::string_view method, const engine::RequestContext& request, int64_t ns,
-                const absl::Status& status) {
-  constexpr int kLinesASecond = 10;
-  static LogLimiter refused(kLinesASecond), failed(kLinesASecond);
-  const bool ours = absl::IsInternal(status) || absl::IsDataLoss(status);
-  uint64_t dropped = 0;
-  if (!LogEnabled(LogLevel::kDebug) && !(ours ? failed : refused).Take(&dropped)) return;
-  const std::string text = ClientText(status.ToString());
-  if (ours) {
-    UOPD_LOG(kError, "rpc", {"method", method}, {"req", request.id},
-             {"trace", request.trace.trace_id}, {"tenant", request.caller.tenant},
-             {"us", ns / 1000}, {"status", text}, {"dropped", dropped});
-  } else {
-    UOPD_LOG(kInfo, "rpc", {"method", method}, {"req", request.id},
-             {"trace", request.trace.trace_id}, {"tenant", request.caller.tenant},
-             {"us", ns / 1000}, {"status", text}, {"dropped", dropped});
-  }
 }
 
 std::string RequestId(const grpc::CallbackServerContext& context) {
@@ -93,11 +55,11 @@ std::string PeerOf(const grpc::CallbackServerContext& context) {
 
 absl::StatusOr<std::string> TenantOf(const engine::Engine& engine,
                                      const grpc::CallbackServerContext& context) {
-  const engine::Tenants& tenants = engine.tenants();
-  if (!tenants.required()) return "";
+  const auto tenants = engine.tenants();
+  if (!tenants->required()) return "";
   const auto it = context.client_metadata().find("authorization");
-  if (it == context.client_metadata().end()) return tenants.Authenticate("");
-  return tenants.Authenticate({it->second.data(), it->second.size()});
+  if (it == context.client_metadata().end()) return tenants->Authenticate("");
+  return tenants->Authenticate({it->second.data(), it->second.size()});
 }
 
 void NameCaller(const grpc::CallbackServerContext& context, std::string_view session,
@@ -124,7 +86,7 @@ int64_t BytesOf(const google::protobuf::Message& message) {
 }
 
 CallScope::CallScope(engine::Engine& engine, grpc::CallbackServerContext& context, Method method)
-    : method_(method), request_(ContextOf(context)) {
+    : engine_(engine), method_(method), token_(engine, context), request_(ContextOf(context)) {
   request_.id = RequestId(context);
   request_.trace = TraceOf(context);
   InFlight().Add(1);
@@ -134,7 +96,7 @@ CallScope::CallScope(engine::Engine& engine, grpc::CallbackServerContext& contex
     return;
   }
   const Audience audience = Info(method).audience;
-  const bool is_operator = OperatorsSeeAll(audience) && engine.tenants().IsOperator(*tenant);
+  const bool is_operator = OperatorsSeeAll(audience) && engine.tenants()->IsOperator(*tenant);
   if (audience == Audience::kOperator && !is_operator) {
     admitted_ = RefuseCall(engine, context,
                            absl::PermissionDeniedError(
@@ -150,20 +112,9 @@ CallScope::CallScope(engine::Engine& engine, grpc::CallbackServerContext& contex
   admitted_ = AdmitCall(engine, context);
 }
 
-grpc::Status CallScope::End(const absl::Status& status) {
+grpc::Status CallScope::End(const absl::Status& status, const absl::Status& counted) {
   InFlight().Add(-1);
-  const int64_t ns = NowNs() - request_.start_ns;
-  const ExemplarId id = request_.exemplar();
-  DurationOf(method_, status.code()).Observe(static_cast<double>(ns) * 1e-9, id);
-  request_.timings.Observe(id);
-  const std::string_view method = Info(method_).name;
-  if (status.ok()) {
-    UOPD_LOG(kDebug, "rpc", {"method", method}, {"req", request_.id},
-             {"trace", request_.trace.trace_id}, {"tenant", request_.caller.tenant},
-             {"us", ns / 1000});
-  } else {
-    LogFailure(method, request_, ns, status);
-  }
+  RecordEnd(engine_, method_, request_, counted);
   return ToGrpc(status);
 }
 

@@ -9,6 +9,7 @@
 
 #include "server/engine/engine.h"
 #include "server/rpc/call/audience.h"
+#include "server/rpc/call/token_check.h"
 
 namespace uopd::rpc {
 
@@ -46,13 +47,19 @@ class CallScope {
   const absl::Status& admitted() const { return admitted_; }
   engine::RequestContext& request() { return request_; }
   const std::string& tenant() const { return request_.caller.tenant; }
+  // Whether the caller's token is still what it was (token_check.h). For streams, which outlive changes of the tokens. Any thread.
+  absl::Status CheckToken() { return token_.Check(request_.caller); }
   // For streams that may be idle: the messages then hold Works of their own.
   void ReleaseWork() { work_ = {}; }
   // Counts and logs the end of the call, and returns the status to send. Called exactly once.
-  grpc::Status End(const absl::Status& status);
+  grpc::Status End(const absl::Status& status) { return End(status, status); }
+  // The same, where `counted` says how the call ended for the daemon: a client that has what it wants and goes is no failure.
+  grpc::Status End(const absl::Status& status, const absl::Status& counted);
 
  private:
+  engine::Engine& engine_;
   const Method method_;
+  TokenCheck token_;  // knows the tokens before the caller is looked up
   engine::RequestContext request_;
   engine::Work work_;
   absl::Status admitted_;

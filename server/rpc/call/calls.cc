@@ -6,6 +6,7 @@
 #include "core/base/telemetry/metrics.h"
 #include "core/base/text.h"
 #include "core/ir/io/wire.h"
+#include "server/engine/usage/tenant_usage.h"
 
 namespace uopd::rpc {
 namespace {
@@ -15,7 +16,8 @@ using Arguments = absl::InlinedVector<engine::Argument, 8>;
 constexpr uint32_t kMaxDebug = 7;
 
 // The result has views into the request, which outlives the call.
-Arguments ToArguments(const google::protobuf::RepeatedPtrField<v1::Argument>& arguments) {
+Arguments ToArguments(std::string_view tenant,
+                      const google::protobuf::RepeatedPtrField<v1::Argument>& arguments) {
   Arguments out;
   uint64_t received = 0;
   for (const v1::Argument& argument : arguments) {
@@ -27,7 +29,7 @@ Arguments ToArguments(const google::protobuf::RepeatedPtrField<v1::Argument>& ar
     }
     to.return_data = argument.return_data();
   }
-  if (received > 0) metrics::BytesReceived().Increment(received);
+  if (received > 0) engine::CountReceived(tenant, received);
   return out;
 }
 
@@ -121,7 +123,7 @@ void FillResult(engine::RequestContext& context, engine::ExecuteResult result, R
     sent += data.size();
     *response->add_data() = std::move(data);
   }
-  if (sent > 0) metrics::BytesSent().Increment(sent);
+  if (sent > 0) engine::CountSent(context.caller.tenant, sent);
   FillTimings(context, response->mutable_timings());
   FillOutcome(context.cache, response->mutable_cache());
   FillReport(context, response);
@@ -182,17 +184,24 @@ engine::Engine::AreaRange RangeOf(const v1::AreaRange& range) {
   return {.area = range.area(), .offset = range.offset(), .bytes = range.bytes()};
 }
 
-void CountSide(const char* direction, uint64_t bytes) {
-  metrics::SideTransfers({direction}).Increment();
-  metrics::SideBytes({direction}).Increment(bytes);
-}
+// The series of a direction, looked up once.
+struct SideCounters {
+  explicit SideCounters(const char* direction)
+      : transfers(metrics::SideTransfers({direction})), bytes(metrics::SideBytes({direction})) {}
+  void Count(uint64_t n) {
+    transfers.Increment();
+    bytes.Increment(n);
+  }
+  Counter &transfers, &bytes;
+};
 
 absl::Status WriteArea(engine::Engine& engine, engine::Session& session, uint64_t handle,
                        uint64_t offset, const v1::AreaRange& range) {
   if (session.closed()) return absl::CancelledError("session was closed during the upload");
   UOPD_TRY(engine.WriteFromArea(session, handle, offset, RangeOf(range)));
-  metrics::BytesReceived().Increment(range.bytes());
-  CountSide("upload", range.bytes());
+  engine::CountReceived(session.tenant(), range.bytes());
+  static SideCounters uploads("upload");
+  uploads.Count(range.bytes());
   return absl::OkStatus();
 }
 
@@ -251,6 +260,7 @@ absl::Status Hello(engine::Engine& engine, const ServiceLimits& limits,
     const devices::MemoryStats memory = entry.device->memory();
     out->set_kind(target.kind);
     out->set_arch(target.arch);
+    out->set_baseline(entry.device->info().baseline);
     out->set_memory_bytes(memory.limit_bytes);
     out->set_memory_used_bytes(memory.used_bytes);
     out->set_threads(static_cast<uint32_t>(target.threads));
@@ -308,7 +318,8 @@ void FreeBuffers(engine::Session& session, const v1::FreeBuffersRequest& request
 
 void Prepare(engine::Engine& engine, engine::RequestContext& context,
              const v1::PrepareRequest& request, v1::PrepareResponse* response, Done done) {
-  if (!request.graph().empty()) metrics::BytesReceived().Increment(request.graph().size());
+  if (!request.graph().empty())
+    engine::CountReceived(context.caller.tenant, request.graph().size());
   engine.Prepare(context, GraphOf(request), ToCompileOptions(request.options()),
                  [&context, response, done = std::move(done)](
                      absl::StatusOr<std::shared_ptr<const engine::Program>> program) mutable {
@@ -324,7 +335,8 @@ void Prepare(engine::Engine& engine, engine::RequestContext& context,
 void Execute(engine::Engine& engine, engine::RequestContext& context, engine::Session& session,
              const v1::ExecuteRequest& request, Where where, v1::ExecuteResponse* response,
              Done done) {
-  auto arguments = std::make_unique<Arguments>(ToArguments(request.arguments()));
+  auto arguments =
+      std::make_unique<Arguments>(ToArguments(context.caller.tenant, request.arguments()));
   engine::ExecuteCall call;
   call.where = where;
   call.request_id = request.request_id();
@@ -353,14 +365,14 @@ absl::Status CancelExecute(engine::Session& session, const v1::CancelExecuteRequ
 
 void Run(engine::Engine& engine, engine::RequestContext& context, const v1::RunRequest& request,
          Where where, v1::RunResponse* response, Done done) {
-  metrics::BytesReceived().Increment(request.graph().size());
+  engine::CountReceived(context.caller.tenant, request.graph().size());
   // Keeps the digest that the engine finds.
   struct State {
     Arguments arguments;
     Digest digest;
   };
   auto state = std::make_unique<State>();
-  state->arguments = ToArguments(request.arguments());
+  state->arguments = ToArguments(context.caller.tenant, request.arguments());
   for (size_t i = 0; i < state->arguments.size(); ++i) {
     if (state->arguments[i].buffer == 0) continue;
     return done(absl::InvalidArgumentError(
@@ -391,7 +403,7 @@ absl::Status WriteChunk(engine::Engine& engine, engine::Session& session, uint64
   if (session.closed()) return absl::CancelledError("session was closed during the upload");
   UOPD_TRY(engine.Write(session, handle, *expected, data));
   *expected += data.size();
-  metrics::BytesReceived().Increment(data.size());
+  engine::CountReceived(session.tenant(), data.size());
   return absl::OkStatus();
 }
 
@@ -414,13 +426,14 @@ absl::Status ReadChunk(engine::Engine& engine, engine::Session& session,
           Cat("shared area has ", range.bytes, " bytes for a download of ", bytes));
     }
     UOPD_TRY(engine.ReadToArea(session, request.handle(), offset, range));
-    metrics::BytesSent().Increment(bytes);
-    CountSide("download", bytes);
+    engine::CountSent(session.tenant(), bytes);
+    static SideCounters downloads("download");
+    downloads.Count(bytes);
     return absl::OkStatus();
   }
   data->resize(static_cast<size_t>(bytes));
   UOPD_TRY(engine.Read(session, request.handle(), offset, *data));
-  metrics::BytesSent().Increment(bytes);
+  engine::CountSent(session.tenant(), bytes);
   return absl::OkStatus();
 }
 

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "server/rpc/call/status.h"
 
+#include <google/protobuf/any.pb.h>
+#include <google/protobuf/util/time_util.h>
+
 #include "google/rpc/status.pb.h"
 #include "server/engine/base/not_found.h"
+#include "server/engine/base/shutting_down.h"
 
 namespace uopd::rpc {
 namespace {
@@ -27,6 +31,18 @@ v1::NodeError ToProto(const NodeRef& node) {
   return out;
 }
 
+// A google.rpc.RetryInfo, which has a Duration as its only field, number 1. Written by hand: its .proto is not here.
+google::protobuf::Any RetryInfo() {
+  using google::protobuf::util::TimeUtil;
+  const std::string delay =
+      TimeUtil::MillisecondsToDuration(engine::kRetryAfter.count()).SerializeAsString();
+  constexpr char kFirstField = (1 << 3) | 2;  // its number, and that bytes follow
+  google::protobuf::Any out;
+  out.set_type_url("type.googleapis.com/google.rpc.RetryInfo");
+  out.set_value(std::string{kFirstField, static_cast<char>(delay.size())} + delay);
+  return out;
+}
+
 }  // namespace
 
 grpc::Status ToGrpc(const absl::Status& status) {
@@ -35,7 +51,8 @@ grpc::Status ToGrpc(const absl::Status& status) {
   const std::string message = Clean(StatusText(status), kMaxMessage);
   const auto node = GetNode(status);
   const std::string missing = engine::MissingKind(status);
-  if (!node && missing.empty()) return {code, message};
+  const bool leaving = engine::IsShuttingDown(status);
+  if (!node && missing.empty() && !leaving) return {code, message};
   google::rpc::Status details;
   details.set_code(code);
   details.set_message(message);
@@ -45,6 +62,7 @@ grpc::Status ToGrpc(const absl::Status& status) {
     error.set_kind(missing);
     details.add_details()->PackFrom(error);
   }
+  if (leaving) *details.add_details() = RetryInfo();
   return {code, message, details.SerializeAsString()};
 }
 
@@ -55,6 +73,8 @@ void FillError(const absl::Status& status, v1::PipelineResponse* out) {
   if (const auto node = GetNode(status)) *out->mutable_node_error() = ToProto(*node);
   const std::string missing = engine::MissingKind(status);
   if (!missing.empty()) out->mutable_missing_error()->set_kind(missing);
+  if (engine::IsShuttingDown(status))
+    out->set_retry_after_ms(static_cast<uint32_t>(engine::kRetryAfter.count()));
 }
 
 }  // namespace uopd::rpc

@@ -3,10 +3,11 @@
 #include <atomic>
 #include <memory>
 
-#include "core/base/telemetry/metrics.h"
 #include "core/base/text.h"
+#include "server/engine/usage/tenant_usage.h"
 #include "server/rpc/call/call_scope.h"
 #include "server/rpc/call/calls.h"
+#include "server/rpc/call/request_record.h"
 #include "server/rpc/stream/streams.h"
 
 namespace uopd::rpc {
@@ -48,7 +49,9 @@ class Download final : public grpc::ServerWriteReactor<v1::DownloadResponse>,
   }
 
   void OnWriteDone(bool ok) override {
-    wait_.End();  // no effect if cancelled: this write then fails
+    int64_t waited_ns = 0;
+    wait_.End(&waited_ns);  // no effect if cancelled: this write then fails
+    RecordWire(scope_.request(), waited_ns);
     // Before the end of the stream, so that a client that has it finds room in its session.
     charge_ = {};
     unread_ = {};
@@ -63,7 +66,8 @@ class Download final : public grpc::ServerWriteReactor<v1::DownloadResponse>,
   }
 
   void EndIfIdle(int64_t now_ns, const WatchLimits& limits) override {
-    if (wait_.Overdue(now_ns - WriteLimitNs(limits))) context_.TryCancel();
+    if (wait_.Overdue(now_ns - IdleLimitNs(limits)) || !scope_.CheckToken().ok())
+      context_.TryCancel();
     if (waits_for_room_.exchange(false, std::memory_order_acq_rel)) NextOnPool();
   }
 
@@ -114,7 +118,7 @@ class Download final : public grpc::ServerWriteReactor<v1::DownloadResponse>,
     data.resize(static_cast<size_t>(size));
     UOPD_TRY(engine_.Read(*session_, request_.handle(), next_, data));
     next_ += data.size();
-    metrics::BytesSent().Increment(data.size());
+    engine::CountSent(scope_.tenant(), data.size());
     return true;
   }
 

@@ -4,10 +4,12 @@
 #include <optional>
 
 #include "core/base/text.h"
+#include "server/engine/base/shutting_down.h"
 #include "server/net/stream_flow.h"
 #include "server/rpc/call/answer_reactor.h"
 #include "server/rpc/call/call_scope.h"
 #include "server/rpc/call/calls.h"
+#include "server/rpc/call/request_record.h"
 #include "server/rpc/call/status.h"
 #include "server/rpc/stream/streams.h"
 
@@ -16,7 +18,8 @@ namespace {
 
 struct Request {
   v1::PipelineRequest message;
-  int64_t held = 0;  // bytes
+  Method method = Method::kPipeline;  // that the message stands for
+  int64_t held = 0;                   // bytes
   engine::Charge charge;
   absl::Status refused;  // not OK: there was no memory for the message
   size_t bytes() const { return static_cast<size_t>(held); }
@@ -71,7 +74,9 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
 
   void OnWriteDone(bool ok) override {
     const auto alive = shared_from_this();
-    wait_.End();  // no effect if cancelled: this write then fails
+    int64_t waited_ns = 0;
+    wait_.End(&waited_ns);  // no effect if cancelled: this write then fails
+    RecordWire(scope_.request(), waited_ns);
     StreamFlow::OnWriteDone(ok);
   }
 
@@ -82,8 +87,10 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
 
   // A client may send nothing for any time. A client that does not read its answers may not.
   void EndIfIdle(int64_t now_ns, const WatchLimits& limits) override {
-    if (wait_.Overdue(now_ns - WriteLimitNs(limits))) context_.TryCancel();
-    if (!limits.draining) return;
+    if (wait_.Overdue(now_ns - IdleLimitNs(limits))) context_.TryCancel();
+    const bool revoked = !scope_.CheckToken().ok();
+    if (!limits.draining && !revoked) return;
+    if (revoked) cancellation_->Cancel();
     closed_.store(true, std::memory_order_relaxed);
     Close();
   }
@@ -104,15 +111,19 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     if (context_.IsCancelled()) {
       status = absl::CancelledError("pipeline was cancelled");
     } else if (closed_.load(std::memory_order_relaxed)) {
-      status = absl::UnavailableError("daemon is shutting down");
+      status = scope_.CheckToken();
+      if (status.ok()) status = engine::ShuttingDown();
     }
-    Finish(scope_.End(status));
+    // A client cancels its pipeline when it goes, and a daemon that ends closes what is idle. Neither is a failure; what a client
+    // still waited for is counted by message.
+    Finish(scope_.End(status, absl::IsUnauthenticated(status) ? status : absl::OkStatus()));
   }
 
   // The message that was read, with its charge. If there is no memory for it, only its number is
   // kept.
   Request Charged() {
     Request out;
+    out.method = MethodOf(incoming_);
     out.held = BytesOf(incoming_);
     auto charge = engine_.ChargeMessage(out.held);
     out.refused = charge.status();
@@ -129,7 +140,7 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     return out;
   }
 
-  // Only the thread that serves uses current_, charge_, answer_, failed_epoch_, request_, session_ and work_.
+  // Only the thread that serves uses current_, method_, charge_, answer_, failed_epoch_, request_, session_ and work_.
   std::optional<Answer> Serve(Request& request) override {
     current_ = std::move(request.message);
     charge_ = std::move(request.charge);
@@ -137,6 +148,7 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     request_.id = scope_.request().id;
     request_.trace = scope_.request().trace;
     request_.caller = scope_.request().caller;
+    method_ = request.method;
     request_.EndWith(cancellation_);
     answer_.Clear();
     answer_.set_sequence(current_.sequence());
@@ -145,6 +157,7 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
           Cat("an earlier call of epoch ", current_.epoch(), " of the pipeline failed")));
     }
     if (!request.refused.ok()) return Answered(request.refused);
+    if (absl::Status status = scope_.CheckToken(); !status.ok()) return Answered(status);
     auto work = engine_.Begin();
     if (!work.ok()) return Answered(work.status());
     work_ = *std::move(work);
@@ -189,6 +202,7 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
 
   // Runs on a thread of the task pool.
   void TakeTurn(engine::Strand::Turn turn) {
+    EndQueue();
     auto done = [self = shared_from_this(),
                  turn = std::move(turn)](const absl::Status& status) mutable {
       turn.End();  // so that the session's next call finds nothing ahead
@@ -211,6 +225,7 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     // this call.
     engine_.task_pool().Post(request_, [self = shared_from_this(),
                                         admission = *std::move(admission)]() mutable {
+      self->EndQueue();
       rpc::Prepare(self->engine_, self->request_, self->current_.prepare(),
                    self->answer_.mutable_prepare(),
                    [self, admission = std::move(admission)](const absl::Status& status) mutable {
@@ -219,6 +234,29 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
                    });
     });
     return std::nullopt;
+  }
+
+  void EndQueue() { request_.timings.Add(Phase::kQueue, NowNs() - request_.start_ns); }
+
+  // The call that a message stands for.
+  static Method MethodOf(const v1::PipelineRequest& message) {
+    switch (message.call_case()) {
+      case v1::PipelineRequest::kExecute:
+        return Method::kExecute;
+      case v1::PipelineRequest::kCreateBuffers:
+        return Method::kCreateBuffers;
+      case v1::PipelineRequest::kFreeBuffers:
+        return Method::kFreeBuffers;
+      case v1::PipelineRequest::kUpload:
+        return Method::kUpload;
+      case v1::PipelineRequest::kDownload:
+        return Method::kDownload;
+      case v1::PipelineRequest::kPrepare:
+        return Method::kPrepare;
+      case v1::PipelineRequest::CALL_NOT_SET:
+        break;
+    }
+    return Method::kPipeline;
   }
 
   const std::string& SessionId() const {
@@ -302,7 +340,7 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
       failed_epoch_ = current_.epoch();
     }
     FillError(status, &answer_);
-    request_.timings.Observe(request_.exemplar());
+    RecordEnd(engine_, method_, request_, status);
     session_ = {};
     current_.Clear();
     charge_ = {};
@@ -320,9 +358,10 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
   grpc::CallbackServerContext& context_;
   CallScope scope_;
 
-  v1::PipelineRequest incoming_;  // being read
-  v1::PipelineRequest current_;   // being served
-  engine::Charge charge_;         // of current_
+  v1::PipelineRequest incoming_;       // being read
+  v1::PipelineRequest current_;        // being served
+  Method method_ = Method::kPipeline;  // of current_
+  engine::Charge charge_;              // of current_
   v1::PipelineResponse answer_;
   uint64_t failed_epoch_ = 0;  // of the last call that failed
   const std::shared_ptr<engine::Cancellation> cancellation_ =

@@ -23,9 +23,9 @@ struct WatchLimits {
   bool draining = false;
 };
 
-// The time that a client may take to read what is sent to it. A daemon that shuts down waits for a
-// client that reads, and not for one that does not.
-inline int64_t WriteLimitNs(const WatchLimits& limits) {
+// The time that a client may take to read what is sent to it, or to send what comes next. A daemon that shuts down waits for a
+// client that goes on, and not for one that does nothing.
+inline int64_t IdleLimitNs(const WatchLimits& limits) {
   constexpr std::chrono::milliseconds kDraining{1000};
   return std::chrono::nanoseconds(limits.draining ? std::min(kDraining, limits.idle) : limits.idle)
       .count();
@@ -70,8 +70,12 @@ class StreamWatch {
 class ClientWait {
  public:
   void Begin(int64_t now_ns) { since_ns_.store(now_ns, std::memory_order_release); }
-  // False: the watch has ended the stream.
-  bool End() { return since_ns_.exchange(0, std::memory_order_acq_rel) != kEnded; }
+  // False: the watch has ended the stream. `waited_ns`, if not null: how long the wait was.
+  bool End(int64_t* waited_ns = nullptr) {
+    const int64_t since = since_ns_.exchange(0, std::memory_order_acq_rel);
+    if (waited_ns != nullptr && since > 0) *waited_ns = NowNs() - since;
+    return since != kEnded;
+  }
   // True: the stream has waited since before `before_ns`, and the caller is the one that ends the
   // wait.
   bool Overdue(int64_t before_ns) {

@@ -2,8 +2,10 @@
 #include <memory>
 
 #include "core/base/text.h"
+#include "server/engine/base/shutting_down.h"
 #include "server/rpc/call/call_scope.h"
 #include "server/rpc/call/calls.h"
+#include "server/rpc/call/request_record.h"
 #include "server/rpc/stream/streams.h"
 
 namespace uopd::rpc {
@@ -36,7 +38,9 @@ class Upload final : public grpc::ServerReadReactor<v1::UploadRequest>,
   }
 
   void OnReadDone(bool ok) override {
-    if (!wait_.End()) return;
+    int64_t waited_ns = 0;
+    if (!wait_.End(&waited_ns)) return;
+    RecordWire(scope_.request(), waited_ns);
     if (!ok) return OnLast();
     if (absl::Status status = BeginChunk(); !status.ok()) return Refuse(status);
     const bool quick = session_->buffers().OnlyCopies(handle_, next_, message_.buffer().bytes());
@@ -56,12 +60,13 @@ class Upload final : public grpc::ServerReadReactor<v1::UploadRequest>,
   }
 
   void EndIfIdle(int64_t now_ns, const WatchLimits& limits) override {
-    const auto limit = std::chrono::nanoseconds(limits.idle).count();
-    if (!wait_.Overdue(limits.draining ? now_ns : now_ns - limit)) return;
-    End(limits.draining ? absl::UnavailableError("daemon is shutting down")
-                        : absl::DeadlineExceededError(
-                              Cat("client sent nothing for longer than limits.stream_idle_ms (",
-                                  limits.idle.count(), " ms)")));
+    const absl::Status allowed = scope_.CheckToken();
+    if (!wait_.Overdue(allowed.ok() ? now_ns - IdleLimitNs(limits) : now_ns)) return;
+    End(!allowed.ok()     ? allowed
+        : limits.draining ? engine::ShuttingDown()
+                          : absl::DeadlineExceededError(
+                                Cat("client sent nothing for longer than limits.stream_idle_ms (",
+                                    limits.idle.count(), " ms)")));
   }
 
   void OnDone() override {
@@ -75,9 +80,12 @@ class Upload final : public grpc::ServerReadReactor<v1::UploadRequest>,
     StartRead(&message_);
   }
 
-  // Takes what a chunk needs. An idle stream must not hold these things.
+  // Takes what a chunk needs. Except for the work, an idle stream must not hold these things.
   absl::Status BeginChunk() {
-    UOPD_ASSIGN(work_, engine_.Begin());
+    // Held from the first chunk to the end: a drain waits for an upload that goes on.
+    if (session_id_.empty()) {
+      UOPD_ASSIGN(work_, engine_.Begin());
+    }
     UOPD_ASSIGN(charge_, engine_.ChargeMessage(BytesOf(message_)));
     if (session_id_.empty()) {
       session_id_ = message_.session_id();
@@ -112,7 +120,6 @@ class Upload final : public grpc::ServerReadReactor<v1::UploadRequest>,
   void Continue(const absl::Status& status) {
     if (!status.ok()) return Refuse(status);
     session_ = {};
-    work_ = {};
     charge_ = {};
     Read();
   }
@@ -121,7 +128,6 @@ class Upload final : public grpc::ServerReadReactor<v1::UploadRequest>,
   void Refuse(const absl::Status& status) {
     if (created_ && session_) session_->buffers().Free({&handle_, 1});
     session_ = {};
-    work_ = {};
     End(status);
   }
 
@@ -132,7 +138,10 @@ class Upload final : public grpc::ServerReadReactor<v1::UploadRequest>,
     End(absl::OkStatus());
   }
 
-  void End(const absl::Status& status) { Finish(scope_.End(status)); }
+  void End(const absl::Status& status) {
+    work_ = {};
+    Finish(scope_.End(status));
+  }
 
   engine::Engine& engine_;
   StreamWatch& watch_;
@@ -144,9 +153,9 @@ class Upload final : public grpc::ServerReadReactor<v1::UploadRequest>,
   v1::UploadRequest message_;
   std::string session_id_;  // empty before the first chunk
   ClientWait wait_;
+  engine::Work work_;
   // Held while a chunk is processed.
   engine::SessionUse session_;
-  engine::Work work_;
   engine::Charge charge_;
   uint64_t handle_ = 0;
   uint64_t next_ = 0;     // offset of the next byte

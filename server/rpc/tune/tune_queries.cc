@@ -82,6 +82,7 @@ void Fill(const engine::TuneChanges& summary, v1::Tune* out) {
   out->set_kernels_skipped(count(KernelPhase::kSkipped));
   out->set_pruned(summary.pruned);
   out->set_duplicates(summary.duplicates);
+  out->set_waits_for(Printable(summary.waits_for));
 }
 
 v1::WatchTuneResponse ToMessage(const engine::TuneChanges& changes) {

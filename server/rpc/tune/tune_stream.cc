@@ -103,10 +103,11 @@ class TuneStream final : public grpc::ServerWriteReactor<v1::WatchTuneResponse>,
 
   // Called ten times a second.
   void EndIfIdle(int64_t now_ns, const WatchLimits& limits) override {
-    if (wait_.Overdue(now_ns - WriteLimitNs(limits))) context_.TryCancel();
+    if (wait_.Overdue(now_ns - IdleLimitNs(limits))) context_.TryCancel();
     if (!TryEnter()) return;
     const bool new_things = op_ != nullptr && (op_->version() != version_ || IsReplaced());
-    if (new_things || limits.draining || cancellation_->cancelled()) return Post();
+    if (new_things || limits.draining || cancellation_->cancelled() || !scope_.CheckToken().ok())
+      return Post();
     busy_.store(false, std::memory_order_release);
   }
 
@@ -132,6 +133,7 @@ class TuneStream final : public grpc::ServerWriteReactor<v1::WatchTuneResponse>,
   // OK: there may be a message.
   absl::StatusOr<engine::TuneChanges> Make() {
     UOPD_TRY(scope_.request().Check());
+    UOPD_TRY(scope_.CheckToken());
     UOPD_ASSIGN(const engine::Work work, engine_.Begin());
     if (op_ == nullptr || IsReplaced()) {
       const bool first = op_ == nullptr;

@@ -20,6 +20,7 @@
 #include "core/base/pidfd.h"
 #include "server/worker/fork/fork_protocol.h"
 #include "server/worker/fork/packet.h"
+#include "server/worker/fork/stray_signals.h"
 
 namespace uopd::worker {
 namespace {
@@ -45,8 +46,8 @@ UniqueFd KeepOnly(UniqueFd keep) {
 // Only the daemon decides when its children end. A Ctrl-C in a terminal or a signal to the whole
 // group does not.
 void IgnoreSignals() {
-  for (int signal :
-       {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGQUIT, SIGPIPE, SIGTSTP, SIGTTIN, SIGTTOU}) {
+  IgnoreStraySignals();
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGTTIN, SIGTTOU}) {
     ::signal(signal, SIG_IGN);
   }
 }

@@ -44,12 +44,14 @@ void Keep(const v1::Timings& t, Series& cold) {
 }
 
 // One daemon with an empty cache, and one that is started after it.
-absl::Status Ours(const Row& row, const std::string& daemon, bool runs, Series& times) {
+absl::Status Ours(const Row& row, const std::string& daemon, const std::string& graph, bool runs,
+                  Series& times) {
   const ColdFolder folder;
   {
     UOPD_ASSIGN(const auto session,
                 ColdSession::Open(daemon, folder.path(), row.subject, Tiers(false)));
     std::this_thread::sleep_for(kStart);
+    session->graph = graph;
     UOPD_ASSIGN(const v1::PrepareResponse answer, session->Prepare());
     if (answer.cache().kernels_compiled() == 0)
       return absl::InternalError("the cache was not empty");
@@ -64,6 +66,7 @@ absl::Status Ours(const Row& row, const std::string& daemon, bool runs, Series& 
   }
   UOPD_ASSIGN(const auto session,
               ColdSession::Open(daemon, folder.path(), row.subject, Tiers(false)));
+  session->graph = graph;
   UOPD_ASSIGN(const v1::PrepareResponse answer, session->Prepare());
   if (answer.cache().kernels_compiled() > 0)
     return absl::InternalError(
@@ -87,11 +90,13 @@ absl::Status Ours(const Row& row, const std::string& daemon, bool runs, Series& 
 }
 
 // The same with drafts: until a draft of every kernel is ready, and until no kernel is a draft.
-absl::Status OursWithDrafts(const Row& row, const std::string& daemon, Series& times) {
+absl::Status OursWithDrafts(const Row& row, const std::string& daemon, const std::string& graph,
+                            Series& times) {
   const ColdFolder folder;
   UOPD_ASSIGN(const auto session,
               ColdSession::Open(daemon, folder.path(), row.subject, Tiers(true)));
   std::this_thread::sleep_for(kStart);
+  session->graph = graph;
   const int64_t begin = NowNs();
   UOPD_ASSIGN(const v1::PrepareResponse answer, session->Prepare());
   times["draft"].push_back(1e-3 * answer.timings().total_us());
@@ -124,12 +129,13 @@ absl::Status Measure(const Row& row, const Options& options, std::vector<Measure
   const int rounds = std::max(1, static_cast<int>(kRounds * options.scale));
   // The backends of the reference that are fastest: clang as a program, LLVM as a library.
   const std::pair<const char*, const char*> kPeers[] = {{"CPU", "clang"}, {"CPU:LLVM", "LLVM"}};
+  UOPD_ASSIGN(const std::string graph, ColdSession::GraphOfRuns(options.daemon, row.subject));
   Series times;
   std::map<std::string, std::vector<double>> peers;
   size_t round = 0;
   for (int i = 0; i < rounds; ++i) {
-    UOPD_TRY(Ours(row, options.daemon, options.scale >= 1, times));
-    UOPD_TRY(OursWithDrafts(row, options.daemon, times));
+    UOPD_TRY(Ours(row, options.daemon, graph, options.scale >= 1, times));
+    UOPD_TRY(OursWithDrafts(row, options.daemon, graph, times));
     UOPD_TRY(FirstRequest(row, options.daemon, times));
     if (round == std::size(kPeers)) continue;  // the peer takes long, so that noise matters less
     const auto& [device, name] = kPeers[round++];

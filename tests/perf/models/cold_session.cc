@@ -27,10 +27,22 @@ absl::StatusOr<std::unique_ptr<ColdSession>> ColdSession::Open(const std::string
   return out;
 }
 
-absl::StatusOr<v1::PrepareResponse> ColdSession::Prepare() {
-  UOPD_ASSIGN(const std::vector<client::Tensor> step, subject->Step());
+absl::StatusOr<std::string> ColdSession::GraphOfRuns(const std::string& daemon,
+                                                     const std::string& subject) {
+  const ColdFolder folder;
+  UOPD_ASSIGN(const auto session, Open(daemon, folder.path(), subject, {}));
+  UOPD_TRY(session->subject->Fill());
+  UOPD_ASSIGN(const std::vector<client::Tensor> step, session->subject->Step());
   UOPD_ASSIGN(const client::Exported exported, client::Export(step));
-  graph = exported.graph;
+  return exported.graph;
+}
+
+absl::StatusOr<v1::PrepareResponse> ColdSession::Prepare() {
+  if (graph.empty()) {
+    UOPD_ASSIGN(const std::vector<client::Tensor> step, subject->Step());
+    UOPD_ASSIGN(const client::Exported exported, client::Export(step));
+    graph = exported.graph;
+  }
   v1::PrepareRequest request;
   request.set_graph(graph);
   return recorder->connection().session().Prepare(request);

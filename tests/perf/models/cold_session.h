@@ -18,6 +18,10 @@ struct ColdSession {
                                                            const std::string& folder,
                                                            const std::string& subject,
                                                            std::vector<std::string> flags);
+  // The graph of a step whose tensors have memory, as that of every run: a step assigns to that memory in place. Starts
+  // a daemon of its own for it.
+  static absl::StatusOr<std::string> GraphOfRuns(const std::string& daemon,
+                                                 const std::string& subject);
   absl::StatusOr<v1::PrepareResponse> Prepare();
   // Waits until no kernel of the prepared program is a draft.
   absl::Status AwaitOptimised();
@@ -28,7 +32,8 @@ struct ColdSession {
   std::shared_ptr<Recorder> recorder;
   std::unique_ptr<client::Client> client;
   std::unique_ptr<Subject> subject;
-  std::string graph;  // that Prepare sent
+  // What Prepare sends. If it is empty, Prepare takes the graph of a first step, whose tensors have no memory.
+  std::string graph;
 };
 
 // A folder that is removed with the object.

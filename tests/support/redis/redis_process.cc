@@ -80,6 +80,17 @@ absl::Status RedisProcess::Spawn() {
   return absl::UnavailableError(Cat(options_.program, " does not serve: ", child_.Said()));
 }
 
+std::string RedisProcess::Ask(const std::string& command) const {
+  const std::string line = Cat("redis-cli -s ", socket(), " ", command, " 2>&1");
+  std::string out;
+  FILE* const pipe = popen(line.c_str(), "r");
+  if (pipe == nullptr) return out;
+  char buffer[4096];
+  for (size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) out.append(buffer, n);
+  pclose(pipe);
+  return out;
+}
+
 absl::Status RedisProcess::Restart() {
   child_.Kill();
   return Spawn();

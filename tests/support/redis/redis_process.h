@@ -31,6 +31,9 @@ class RedisProcess {
   // The certificates of a server with TLS: ca.pem, and of the server (localhost and 127.0.0.1) cert.pem and key.pem.
   std::string ca_file() const { return folder_ + "/ca.pem"; }
 
+  // What redis-cli prints for a command, such as "INFO memory".
+  std::string Ask(const std::string& command) const;
+
   void Kill() { child_.Kill(); }
   void Pause() { child_.Pause(); }
   void Continue() { child_.Continue(); }

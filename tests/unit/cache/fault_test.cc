@@ -95,19 +95,59 @@ TEST_F(FaultTest, NoiseInTheJournalIsNoHarm) {
   ExpectUsable(*store);
 }
 
+// A rollback by one version: each version keeps its rows in a file of its own, and finds them again.
 TEST_F(FaultTest, ANewerVersionIsLeftAsItIs) {
   Make();
   SetVersion(99);
   const std::string before = Bytes();
-  {
+  for (int start = 0; start < 2; ++start) {
     auto store = Open();
-    EXPECT_EQ(store->state(), State::kMemory);
+    EXPECT_EQ(store->state(), State::kOk);
+    EXPECT_EQ(store->health().fault, Fault::kNewer);
     EXPECT_NE(store->health().reason.find("A newer uopd wrote the file"), std::string::npos)
         << store->health().reason;
+    EXPECT_NE(store->health().reason.find("uopd-cache-v4.sqlite"), std::string::npos)
+        << store->health().reason;
+    EXPECT_FALSE(store->Get(KeyOf(1)).hit());
+    EXPECT_EQ(store->Get(KeyOf(5000)).hit(), start > 0);  // of the start before
     ExpectUsable(*store);
+    ASSERT_TRUE(store->Flush().ok());
+    EXPECT_EQ(store->Get(KeyOf(5000)).source, Source::kDisk);
   }
   EXPECT_EQ(Bytes(), before);
   EXPECT_EQ(CountFiles(".version-1"), 0);
+  SetVersion(schema::kUserVersion);  // as the newer version, which knows it
+  auto store = Open();
+  EXPECT_EQ(store->state(), State::kOk);
+  EXPECT_EQ(store->health().fault, Fault::kNone);
+  EXPECT_TRUE(store->Get(KeyOf(1)).hit());
+}
+
+// A daemon that may only read has nowhere else to go.
+TEST_F(FaultTest, ANewerVersionIsNotReadEither) {
+  Make();
+  SetVersion(99);
+  options_.file.read_only = true;
+  auto store = Open();
+  EXPECT_EQ(store->state(), State::kMemory);
+  EXPECT_EQ(store->health().fault, Fault::kNewer);
+  EXPECT_EQ(CountFiles("uopd-cache-v4"), 0);
+}
+
+// The file that a rollback used goes when it has been of no use for a month.
+TEST_F(FaultTest, TheFileOfARollbackGoesInTime) {
+  Make();
+  SetVersion(99);
+  Make();
+  SetVersion(schema::kUserVersion);
+  const std::string beside = folder_ + "/uopd-cache-v4.sqlite";
+  ASSERT_TRUE(std::filesystem::exists(beside));
+  Open();
+  EXPECT_TRUE(std::filesystem::exists(beside));
+  std::filesystem::last_write_time(
+      beside, std::filesystem::file_time_type::clock::now() - std::chrono::hours(24 * 31));
+  Open();
+  EXPECT_FALSE(std::filesystem::exists(beside));
 }
 
 TEST_F(FaultTest, Version2IsBroughtToThePresentVersion) {

@@ -218,5 +218,25 @@ TEST(RegistryTest, ADriverThatHangsHoldsUpNobodyElse) {
   EXPECT_TRUE(registry->Settled());
 }
 
+#if defined(__x86_64__)
+TEST(RegistryTest, CpuDevicesKeepToTheBaseline) {
+  if (!__builtin_cpu_supports("sse4.2")) GTEST_SKIP() << "the processor is older than the baseline";
+  auto registry = Registry::Create({.devices = "CPU:0", .cpu_features = "x86-64-v2"});
+  ASSERT_TRUE(registry.ok()) << registry.status();
+  const auto device = (*registry)->Get("CPU:0");
+  ASSERT_TRUE(device.ok()) << device.status();
+  EXPECT_EQ((*device)->target().vector_bytes, 16);
+  EXPECT_FALSE((*device)->target().has_fma);
+  EXPECT_TRUE((*device)->target().matrix_instructions.empty());
+  EXPECT_EQ((*device)->info().baseline, "x86-64-v2");
+}
+
+TEST(RegistryTest, ABaselineThatNobodyKnowsIsRefusedByName) {
+  const absl::Status status = Registry::Create({.cpu_features = "avx3"}).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_THAT(StatusText(status), ::testing::HasSubstr("device.cpu_features"));
+}
+#endif
+
 }  // namespace
 }  // namespace uopd::devices

@@ -33,6 +33,7 @@ nb::dict ToDict(const v1::Tune& tune) {
   d["tenant"] = tune.tenant();
   d["state"] = tune.state();
   d["error"] = tune.error();
+  d["waits_for"] = tune.waits_for();
   d["host"] = tune.host();
   d["graph"] = graph.FromBytes(tune.graph()) ? graph.Hex() : "";
   d["beam"] = tune.beam();

@@ -31,7 +31,8 @@ class Tune(NamedTuple):
   """A tuning operation at one moment. Counts are sums over its kernels.
 
   state: "planning", "running", "done"; "failed": the graph cannot be planned any more; "cancelled"; "interrupted": the daemon
-  ended again and again during it. error: why it failed or was interrupted. host: the daemon that runs it.
+  ended again and again during it. error: why it failed or was interrupted. host: the daemon that runs it. waits_for: for what it
+  waits, if nothing is searched.
   graph: SHA-256 of the graph, hexadecimal. budget_ms, budget_candidates: limits, 0: none. spent_ms: time of its searches.
   candidates: what counts for the budget. pruned, duplicates: see `Kernel`. created_unix_us, ended_unix_us: microseconds since
   1970, 0: not yet. attempts: daemons that began with it, since anything was found.
@@ -42,6 +43,7 @@ class Tune(NamedTuple):
   tenant: str
   state: str
   error: str
+  waits_for: str
   host: str
   graph: str
   beam: int
@@ -80,8 +82,9 @@ class Kernel(NamedTuple):
   """A kernel of a tuning operation at one moment.
 
   number: from 0; those that are expected to take most of the time come first. launches: in one run of the program.
-  state: "pending", "waiting" (another daemon tunes it), "searching", "tuned", "found" (it was tuned before, or by somebody else),
-  "failed", "skipped" (the budget was used up). detail: for which daemon it waits, or why it failed or was skipped.
+  state: "pending", "waiting", "searching", "tuned", "found" (it was tuned before, or by somebody else),
+  "failed", "skipped" (the budget was used up). detail: for what it waits (the search of another daemon, programs before it, a worker), or why
+  it failed or was skipped.
   opts, trying: of the best candidate, and of the one that was tried last. best_seconds, heuristic_seconds: time of one run of the
   best candidate, and of the choice without tuning; None: not known. limited: the search ended early, because of the budget.
   Candidates are counted apart: measured; failed to compile or to run; pruned: made and not measured, because the search expected too

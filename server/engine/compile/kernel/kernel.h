@@ -29,6 +29,7 @@ struct Kernel {
   DtypeNumber dtype = DtypeNumber::Void;
   bool polls = false;
   bool tuned = false;  // its opts come from tuning
+  double gain = 1;     // TuningRecord::gain of its opts
   bool draft = false;  // compiled quickly; the optimised kernel is to replace it (draft_upgrades.h)
 };
 

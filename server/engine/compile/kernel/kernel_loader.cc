@@ -2,125 +2,200 @@
 #include "server/engine/compile/kernel/kernel_loader.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "core/base/telemetry/log.h"
 #include "core/base/telemetry/metrics.h"
 #include "core/base/text.h"
 #include "server/engine/base/lookups.h"
-#include "server/engine/tune/tuning_record.h"
 
 namespace uopd::engine {
 namespace {
 
 bool NobodyWaits(Tier tier) { return tier == Tier::kUpgrade || tier == Tier::kOwn; }
 
-constexpr char kKernelStore[] = "kernel", kDraftStore[] = "draft";
+int64_t MicrosecondsSince(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() -
+                                                               begin)
+      .count();
+}
 
 }  // namespace
 
 absl::StatusOr<LoadedKernel> KernelLoader::Get(const RequestContext& request,
                                                const KernelRequest& wanted, PhaseTimings* timings) {
   std::string environment =
-      graph_compiler_.KernelEnvironment(wanted.device->device(), wanted.options);
+      graph_compiler_.ChoiceEnvironment(wanted.device->device(), wanted.options);
   if (wanted.opts != nullptr) Append(environment, " opts=", Text(*wanted.opts));
-  const cache::Key key(kKernelStore, std::string(wanted.graph), environment);
-  if (auto kernel = Find({key.address(), wanted.device}))
+  const Digest graph = HashBytes(wanted.graph);
+  const Form optimised{kOptimisedStores, graph, ChoiceKey(kOptimisedStores, graph, environment)};
+  if (auto kernel = Find({optimised.choice.address(), wanted.device}))
     return LoadedKernel{kernel, CacheResult::kMemory};
-  if (wanted.tier != Tier::kDraft) return Obtain(request, wanted, key, false, timings);
+  if (wanted.tier != Tier::kDraft) return Obtain(request, wanted, optimised, timings);
 
-  const cache::Key draft_key(kDraftStore, std::string(wanted.graph), std::move(environment));
-  if (auto kernel = Find({draft_key.address(), wanted.device}))
+  const Form draft{kDraftStores, graph, ChoiceKey(kDraftStores, graph, std::move(environment)),
+                   true};
+  if (auto kernel = Find({draft.choice.address(), wanted.device}))
     return LoadedKernel{kernel, CacheResult::kMemory};
-  if (auto stored = MaybeStored(wanted, key, timings)) return *std::move(stored);
-  auto draft = Obtain(request, wanted, draft_key, true, timings);
-  if (draft.ok() || !absl::IsInternal(draft.status())) return draft;
+  if (auto stored = MaybeStored(wanted, optimised, timings)) return *std::move(stored);
+  auto made = Obtain(request, wanted, draft, timings);
+  if (made.ok() || !absl::IsInternal(made.status())) return made;
   // What the draft does not compile, the optimising compiler may.
-  UOPD_LOG(kWarn, "a kernel has no draft", {"status", draft.status()});
-  return Obtain(request, wanted, key, false, timings);
+  UOPD_LOG(kWarn, "a kernel has no draft", {"status", made.status()});
+  return Obtain(request, wanted, optimised, timings);
 }
 
-std::optional<LoadedKernel> KernelLoader::MaybeStored(const KernelRequest& wanted,
-                                                      const cache::Key& key,
-                                                      PhaseTimings* timings) {
-  if (!wanted.options.caches_compiles()) return std::nullopt;
-  const cache::GetResult found = store_.Get(key);
-  CountLookup(kKernelStore, found.outcome);
+std::optional<cache::Loaded> KernelLoader::LookUp(const KernelRequest& wanted, const Form& form,
+                                                  bool* knows_choice) {
+  // The request that got the draft has counted its lookups.
+  const auto get = [&](const cache::Key& key) {
+    cache::GetResult found = store_.Get(key, NobodyWaits(wanted.tier));
+    if (wanted.tier != Tier::kUpgrade) CountLookup(key.store(), found.outcome);
+    return found;
+  };
+  const cache::GetResult choice = get(form.choice);
+  if (!choice.hit()) return std::nullopt;
+  const std::optional<Digest> source = DecodeChoice(choice.entry.bytes);
+  if (!source) {
+    CountCorrupt(form.stores.choice);
+    return std::nullopt;
+  }
+  *knows_choice = true;
+  cache::GetResult found =
+      get(KernelKey(form.stores, form.graph, wanted.device->device().target(), *source));
   if (!found.hit()) return std::nullopt;
-  auto kernel = Load(found.entry.bytes, wanted, false, timings);
+  const bool far = found.source == cache::Source::kCluster;
+  return cache::Loaded{
+      .bytes = std::make_shared<const std::string>(std::move(found.entry.bytes)),
+      .outcome = far ? cache::LoadOutcome::kClusterHit : cache::LoadOutcome::kDiskHit,
+      .lookup = found.outcome};
+}
+
+std::optional<LoadedKernel> KernelLoader::MaybeStored(const KernelRequest& wanted, const Form& form,
+                                                      PhaseTimings* timings) {
+  bool knows_choice = false;
+  if (!wanted.options.caches_compiles()) return std::nullopt;
+  const auto found = LookUp(wanted, form, &knows_choice);
+  if (!found) return std::nullopt;
+  auto kernel = Load(*found->bytes, wanted, form.draft, timings);
   if (!kernel.ok()) return std::nullopt;  // the upgrade counts it, and replaces it
-  Remember({key.address(), wanted.device}, *kernel);
-  return LoadedKernel{*kernel, found.source == cache::Source::kCluster ? CacheResult::kCluster
-                                                                       : CacheResult::kDisk};
+  Remember({form.choice.address(), wanted.device}, *kernel);
+  return LoadedKernel{*kernel, ResultOf(found->outcome)};
 }
 
 absl::StatusOr<LoadedKernel> KernelLoader::Obtain(const RequestContext& request,
-                                                  const KernelRequest& wanted,
-                                                  const cache::Key& key, bool draft,
+                                                  const KernelRequest& wanted, const Form& form,
                                                   PhaseTimings* timings) {
-  const char* const store = draft ? kDraftStore : kKernelStore;
-  cache::LoadOptions load{
-      .limits = request.wait_limits(),
-      .lease_ttl_us = lease_.ttl_us,
-      .owner = lease_.owner,
-      .patience = lease_.patience,
-      .patient = NobodyWaits(wanted.tier),
-      .use = wanted.options.caches_compiles() ? cache::Use::kReadAndKeep : cache::Use::kNone};
+  cache::Use use = wanted.options.caches_compiles() ? cache::Use::kReadAndKeep : cache::Use::kNone;
   for (;;) {
-    UOPD_ASSIGN(const cache::Loaded loaded,
-                flights_.LoadOrCompute(store_, key, load, [&](const cache::WaitLimits& limits) {
-                  return BuildUnlessFailed(limits, wanted, key, draft, timings);
-                }));
-    const bool reads = load.use == cache::Use::kReadAndKeep;
-    // The request that got the draft has counted its lookup.
-    if (reads && wanted.tier != Tier::kUpgrade) CountLookup(store, loaded.lookup);
-    const bool built = !reads || loaded.outcome == cache::LoadOutcome::kComputed;
-    auto kernel = Load(*loaded.bytes, wanted, draft, timings);
+    const bool reads = use == cache::Use::kReadAndKeep;
+    const int64_t begin_ns = NowNs();
+    const auto made =
+        (reads ? flights_ : anew_)
+            .Do(form.choice.address(), request.wait_limits(), [&](const cache::WaitLimits& limits) {
+              return Make(limits, wanted, form, use, timings);
+            });
+    if (made.waited) {
+      metrics::FlightWait({form.stores.kernel})
+          .Observe(static_cast<double>(NowNs() - begin_ns) * 1e-9);
+    }
+    UOPD_TRY(made.value.status());
+    const cache::Loaded& loaded = **made.value;
+    const bool computed = loaded.outcome == cache::LoadOutcome::kComputed;
+    const bool built = !reads || (computed && !made.waited);
+    auto kernel = Load(*loaded.bytes, wanted, form.draft, timings);
     if (kernel.ok()) {
-      Remember({key.address(), wanted.device}, *kernel);
-      return LoadedKernel{*kernel, built ? CacheResult::kMiss : ResultOf(loaded.outcome)};
+      Remember({form.choice.address(), wanted.device}, *kernel);
+      const CacheResult found = computed ? CacheResult::kShared : ResultOf(loaded.outcome);
+      return LoadedKernel{*kernel, built ? CacheResult::kMiss : found};
     }
     if (built || absl::IsResourceExhausted(kernel.status())) return kernel.status();
     // The store has checked that the bytes are what was stored, but they are no usable kernel.
     // Replace them.
-    CountCorrupt(store);
+    CountCorrupt(form.stores.kernel);
     UOPD_LOG(kWarn, "cached kernel is unusable, building it again", {"status", kernel.status()});
-    load.use = cache::Use::kReplace;
+    use = cache::Use::kReplace;
   }
 }
 
-absl::StatusOr<std::string> KernelLoader::BuildUnlessFailed(const cache::WaitLimits& limits,
-                                                            const KernelRequest& wanted,
-                                                            const cache::Key& key, bool draft,
-                                                            PhaseTimings* timings) const {
-  const bool remembers = failures_ != nullptr && wanted.options.caches_compiles();
-  if (remembers) {
-    for (const FailureKind kind : {FailureKind::kUnsupported, FailureKind::kCompiler}) {
-      if (auto failed = failures_->Find(kind, key.address())) return *std::move(failed);
-    }
+absl::StatusOr<cache::Loaded> KernelLoader::Make(const cache::WaitLimits& limits,
+                                                 const KernelRequest& wanted, const Form& form,
+                                                 cache::Use use, PhaseTimings* timings) {
+  bool knows_choice = false;
+  if (use == cache::Use::kReadAndKeep) {
+    if (auto found = LookUp(wanted, form, &knows_choice)) return *std::move(found);
   }
-  auto built = Build(limits, wanted, draft, timings);
-  const auto kind = KindOfCompileFailure(built.status());
-  if (remembers && kind) failures_->Add(*kind, key.address(), built.status());
-  return built;
+  const auto begin = std::chrono::steady_clock::now();
+  UOPD_ASSIGN(const KernelSource source, Lower(limits, wanted, form, timings));
+  const int64_t lowering_us = MicrosecondsSince(begin);
+  const Digest digest = source.digest();
+  const cache::Key key =
+      KernelKey(form.stores, form.graph, wanted.device->device().target(), digest);
+  const cache::LoadOptions load{.limits = limits,
+                                .lease_ttl_us = lease_.ttl_us,
+                                .owner = lease_.owner,
+                                .patience = lease_.patience,
+                                .patient = NobodyWaits(wanted.tier),
+                                .use = use};
+  UOPD_ASSIGN(cache::Loaded loaded,
+              records_.LoadOrCompute(store_, key, load, [&](const cache::WaitLimits& of_all) {
+                return Compile(of_all, wanted, form, source, timings);
+              }));
+  if (use == cache::Use::kReadAndKeep && wanted.tier != Tier::kUpgrade && !knows_choice)
+    CountLookup(form.stores.kernel, loaded.lookup);
+  // Kept after the kernel, so that who finds a choice finds the kernel, too.
+  if (use != cache::Use::kNone)
+    store_.Put(form.choice, EncodeChoice(digest), lowering_us).IgnoreError();
+  return loaded;
 }
 
-absl::StatusOr<std::string> KernelLoader::Build(const cache::WaitLimits& limits,
-                                                const KernelRequest& wanted, bool draft,
-                                                PhaseTimings* timings) const {
+absl::Status KernelLoader::FailedBefore(const KernelRequest& wanted, const Form& form) const {
+  if (!Remembers(wanted)) return absl::OkStatus();
+  for (const FailureKind kind : {FailureKind::kUnsupported, FailureKind::kCompiler}) {
+    if (auto failed = failures_->Find(kind, form.choice.address())) return *std::move(failed);
+  }
+  return absl::OkStatus();
+}
+
+void KernelLoader::RememberFailure(const KernelRequest& wanted, const Form& form,
+                                   const absl::Status& status) const {
+  const auto kind = KindOfCompileFailure(status);
+  if (Remembers(wanted) && kind) failures_->Add(*kind, form.choice.address(), status);
+}
+
+absl::StatusOr<KernelSource> KernelLoader::Lower(const cache::WaitLimits& limits,
+                                                 const KernelRequest& wanted, const Form& form,
+                                                 PhaseTimings* timings) const {
+  UOPD_TRY(FailedBefore(wanted, form));
   Interrupt interrupt(limits.deadline, limits.cancelled);
   UOPD_TRY(interrupt.Check());
   const devices::Device& device = wanted.device->device();
-  auto lowered = graph_compiler_.LowerKernel(wanted.graph, device, wanted.options, wanted.opts,
-                                             draft, timings, &interrupt);
-  if (absl::IsUnimplemented(lowered.status()))
-    return WithFrame(lowered.status(), Cat("compiling for ", device.info().name));
-  UOPD_ASSIGN(KernelSource source, std::move(lowered));
+  auto source = graph_compiler_.LowerKernel(wanted.graph, device, wanted.options, wanted.opts,
+                                            form.draft, timings, &interrupt);
+  if (source.ok()) return source;
+  absl::Status failed = absl::IsUnimplemented(source.status())
+                            ? WithFrame(source.status(), Cat("compiling for ", device.info().name))
+                            : source.status();
+  RememberFailure(wanted, form, failed);
+  return failed;
+}
+
+absl::StatusOr<std::string> KernelLoader::Compile(const cache::WaitLimits& limits,
+                                                  const KernelRequest& wanted, const Form& form,
+                                                  const KernelSource& source,
+                                                  PhaseTimings* timings) const {
   ScopedPhase phase(Phase::kCompile, timings);
   KernelCompiler& compiler = NobodyWaits(wanted.tier) ? upgrade_compiler_ : compiler_;
-  UOPD_ASSIGN(source.record.object,
-              compiler.Compile(device, source.record.name, source.text, limits, draft));
+  KernelRecord record = source.record;
+  auto object =
+      compiler.Compile(wanted.device->device(), record.name, source.text, limits, form.draft);
+  if (!object.ok()) {
+    RememberFailure(wanted, form, object.status());
+    return object.status();
+  }
+  record.object = *std::move(object);
   if (wanted.tier != Tier::kUpgrade) metrics::KernelsCompiled().Increment();
-  return source.record.Encode();
+  return record.Encode();
 }
 
 absl::StatusOr<std::shared_ptr<const Kernel>> KernelLoader::Load(std::string_view bytes,
@@ -148,6 +223,7 @@ absl::StatusOr<std::shared_ptr<const Kernel>> KernelLoader::Load(std::string_vie
   UOPD_ASSIGN(kernel->executable, wanted.device->device().Load(kernel_code));
   kernel->device = wanted.device;
   kernel->tuned = wanted.opts != nullptr;
+  kernel->gain = wanted.gain;
   kernel->draft = draft;
   kernel->name = std::move(record.name);
   kernel->use = wanted.device->UseOf(kernel->name);

@@ -121,8 +121,7 @@ absl::StatusOr<std::shared_ptr<KernelSet>> Kernels::Get(RequestContext& request,
 absl::StatusOr<LoadedKernel> Kernels::GetOne(const RequestContext& request,
                                              const KernelRequest& wanted, PhaseTimings* timings) {
   if (auto found = tuning_.Find(wanted.graph, wanted.device->device(), wanted.options)) {
-    KernelRequest tuned = wanted;
-    tuned.opts = &found->opts;
+    KernelRequest tuned = wanted.TunedAs(*found);
     if (wanted.tier == Tier::kDraft) tuned.tier = Tier::kOptimised;
     auto kernel = loader_.Get(request, tuned, timings);
     if (!absl::IsInvalidArgument(kernel.status())) return kernel;

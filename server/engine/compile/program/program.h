@@ -17,6 +17,7 @@
 #include "server/engine/base/compile_options.h"
 #include "server/engine/base/device_set.h"
 #include "server/engine/compile/kernel/kernel.h"
+#include "server/engine/usage/program_usage.h"
 
 namespace uopd::engine {
 
@@ -157,7 +158,12 @@ struct ProgramKey {
 // Holds a program whose kernels are replaced by better ones. Thread-safe.
 class ProgramHandle {
  public:
-  explicit ProgramHandle(std::shared_ptr<const Program> program) : program_(std::move(program)) {}
+  explicit ProgramHandle(std::shared_ptr<const Program> program,
+                         std::shared_ptr<ProgramUse> use = std::make_shared<ProgramUse>())
+      : use_(std::move(use)), program_(std::move(program)) {}
+
+  // Where the requests for the program are counted.
+  ProgramUse& use() const { return *use_; }
 
   std::shared_ptr<const Program> Get() const UOPD_EXCLUDES(mu_) {
     MutexLock lock(mu_);
@@ -170,6 +176,7 @@ class ProgramHandle {
   }
 
  private:
+  const std::shared_ptr<ProgramUse> use_;
   mutable Mutex mu_;
   std::shared_ptr<const Program> program_ UOPD_GUARDED_BY(mu_);
 };

@@ -26,8 +26,7 @@ std::optional<TuningTask> TuningTaskOf(const std::shared_ptr<ProgramHandle>& pro
   task.program = program;
   task.use = [update, &loader](size_t i, const TuningRecord& found) -> absl::Status {
     if (!update->wanted()) return absl::OkStatus();
-    KernelRequest wanted = update->RequestOf(i);
-    wanted.opts = &found.opts;
+    const KernelRequest wanted = update->RequestOf(i).TunedAs(found);
     PhaseTimings timings;  // belongs to no request
     UOPD_ASSIGN(LoadedKernel tuned, loader.Get(RequestContext(), wanted, &timings));
     return update->Replace(i, std::move(tuned.kernel));

@@ -25,8 +25,8 @@ class Renumbered final : public TuningObserver {
   void LeftOut(size_t i, uint64_t pruned, uint64_t duplicates) override {
     observer_->LeftOut(numbers_[i], pruned, duplicates);
   }
-  void WaitsFor(size_t i, std::string_view holder) override {
-    observer_->WaitsFor(numbers_[i], holder);
+  void WaitsFor(size_t i, std::string_view what) override {
+    observer_->WaitsFor(numbers_[i], what);
   }
   void Ended(size_t i, const absl::StatusOr<TuningRecord>& result, bool found) override {
     observer_->Ended(numbers_[i], result, found);
@@ -100,8 +100,7 @@ TuningTask TuningTaskOf(const std::shared_ptr<const TuningPlan>& plan,
   task.program = observer;
   task.observer = std::make_shared<Renumbered>(kernels, std::move(observer));
   task.use = [plan, kernels, &loader](size_t i, const TuningRecord& found) -> absl::Status {
-    KernelRequest wanted = plan->set->RequestOf(kernels[i]);
-    wanted.opts = &found.opts;
+    const KernelRequest wanted = plan->set->RequestOf(kernels[i]).TunedAs(found);
     PhaseTimings timings;  // belongs to no request
     return loader.Get(RequestContext(), wanted, &timings).status();
   };

@@ -22,9 +22,10 @@ absl::Status BadDigest(std::string_view digest) {
 }
 
 absl::StatusOr<std::unique_ptr<Graph>> Graph::Verify(std::string_view bytes,
-                                                     const ir::WireLimits& limits,
+                                                     const GraphLimits& limits,
                                                      Interrupt& interrupt) {
   std::unique_ptr<Graph> graph(new Graph(limits));
+  UOPD_ASSIGN(graph->memory_, limits.Charge(bytes.size()));
   const InterruptScope scope(*graph->ctx_, interrupt);
   UOPD_ASSIGN(graph->sink_, ir::Decode(*graph->ctx_, bytes, ir::Level::kTensor, limits));
   UOPD_TRY(interrupt.Check());
@@ -35,7 +36,7 @@ absl::StatusOr<std::unique_ptr<Graph>> Graph::Verify(std::string_view bytes,
 }
 
 std::unique_ptr<Graph> Graph::Stored(std::string bytes, const Digest& digest,
-                                     const ir::WireLimits& limits) {
+                                     const GraphLimits& limits) {
   std::unique_ptr<Graph> graph(new Graph(limits));
   graph->bytes_ = std::move(bytes);
   graph->digest_ = digest;
@@ -45,6 +46,7 @@ std::unique_ptr<Graph> Graph::Stored(std::string bytes, const Digest& digest,
 
 absl::Status Graph::NeedNodes(RequestContext& request) {
   if (sink_) return absl::OkStatus();
+  UOPD_ASSIGN(memory_, limits_.Charge(bytes_.size()));
   ScopedPhase phase(Phase::kVerify, &request.timings);
   Interrupt interrupt(request.deadline, request.cancelled);
   const InterruptScope scope(*ctx_, interrupt);
@@ -55,6 +57,7 @@ absl::Status Graph::NeedNodes(RequestContext& request) {
 void Graph::DropNodes() {
   sink_ = {};
   ctx_ = std::make_unique<ir::UOpContext>();
+  memory_ = nullptr;
 }
 
 absl::StatusOr<std::unique_ptr<Graph>> Graphs::Get(RequestContext& request, const GraphRef& ref) {

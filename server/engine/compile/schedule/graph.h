@@ -9,6 +9,7 @@
 //   (2) bytes() passed verification, in this process or before they were stored.
 //   (3) Nodes exist only after NeedNodes. A graph from the store often needs no nodes.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -25,6 +26,23 @@ namespace uopd::engine {
 // Names a graph by its digest, its bytes, or both. An empty field is absent.
 struct GraphRef {
   std::string_view digest, bytes;
+};
+
+// What clients' graphs may take.
+struct GraphLimits : ir::WireLimits {
+  // The memory that the nodes of a graph take, and all that is made of them until its kernels are text, by the bytes of the
+  // graph: 900,000 additions of 13 MB took 460 MB.
+  static constexpr int64_t kMemoryOfByte = 48;
+  // Smaller graphs are not charged: of these, the memory of all threads together is small.
+  static constexpr size_t kCharged = 64 << 10;
+
+  // Charges memory to what clients may hold. What it returns gives the memory back at its end. Null: nothing is charged.
+  std::function<absl::StatusOr<std::shared_ptr<const void>>(int64_t bytes)> charge{};
+
+  absl::StatusOr<std::shared_ptr<const void>> Charge(size_t graph_bytes) const {
+    if (charge == nullptr || graph_bytes < kCharged) return std::shared_ptr<const void>();
+    return charge(static_cast<int64_t>(graph_bytes) * kMemoryOfByte);
+  }
 };
 
 // The key of a graph's bytes in the store "graph".
@@ -49,19 +67,20 @@ class InterruptScope {
 // Used by one thread at a time.
 class Graph {
  public:
-  // Verifies bytes in any form. INVALID_ARGUMENT names the node at fault.
+  // Verifies bytes in any form. INVALID_ARGUMENT names the node at fault. RESOURCE_EXHAUSTED: clients hold too much memory for
+  // the nodes of such a graph.
   static absl::StatusOr<std::unique_ptr<Graph>> Verify(std::string_view bytes,
-                                                       const ir::WireLimits& limits,
+                                                       const GraphLimits& limits,
                                                        Interrupt& interrupt);
   // A graph that was read from the store. REQUIRES: invariants (1) and (2).
   static std::unique_ptr<Graph> Stored(std::string bytes, const Digest& digest,
-                                       const ir::WireLimits& limits);
+                                       const GraphLimits& limits);
 
   const std::string& bytes() const { return bytes_; }
   const Digest& digest() const { return digest_; }
   bool stored() const { return stored_; }
 
-  // Decodes the nodes if they do not exist.
+  // Decodes the nodes if they do not exist. RESOURCE_EXHAUSTED as above.
   absl::Status NeedNodes(RequestContext& request);
   // REQUIRES: the nodes exist.
   ir::UOpContext& ctx() { return *ctx_; }
@@ -71,9 +90,10 @@ class Graph {
   void DropNodes();
 
  private:
-  explicit Graph(const ir::WireLimits& limits) : limits_(limits) { DropNodes(); }
+  explicit Graph(const GraphLimits& limits) : limits_(limits) { DropNodes(); }
 
-  const ir::WireLimits limits_;
+  const GraphLimits limits_;
+  std::shared_ptr<const void> memory_;  // the charge for the nodes
   std::string bytes_;
   Digest digest_;
   bool stored_ = false;
@@ -85,7 +105,7 @@ class Graph {
 class Graphs {
  public:
   // `store` outlives this object.
-  Graphs(cache::Store& store, const ir::WireLimits& limits) : store_(store), limits_(limits) {}
+  Graphs(cache::Store& store, const GraphLimits& limits) : store_(store), limits_(limits) {}
 
   // NOT_FOUND (program): only a digest is given, and the store does not have the graph.
   // INVALID_ARGUMENT: the graph fails verification, or the digest is not the digest of the graph.
@@ -97,7 +117,7 @@ class Graphs {
   absl::StatusOr<std::unique_ptr<Graph>> Load(std::string_view digest);
 
   cache::Store& store_;
-  const ir::WireLimits limits_;
+  const GraphLimits limits_;
 };
 
 }  // namespace uopd::engine

@@ -40,7 +40,7 @@ class KeyExplainer {
 
   // All references outlive the explainer.
   KeyExplainer(const GraphCompiler& graph_compiler, cache::Store& store, DeviceSet& devices,
-               const ir::WireLimits& limits)
+               const GraphLimits& limits)
       : graph_compiler_(graph_compiler), store_(store), devices_(devices), limits_(limits) {}
 
   // Compares a and b, both compiled with `options`. If b is empty, compares a with the nearest cached entry. That entry may be of
@@ -67,7 +67,7 @@ class KeyExplainer {
   const GraphCompiler& graph_compiler_;
   cache::Store& store_;
   DeviceSet& devices_;
-  const ir::WireLimits limits_;
+  const GraphLimits limits_;
   Mutex mu_;
   // Keyed by the address of the entry. Cleared when it reaches 16 * kMaxEntries.
   absl::flat_hash_map<Digest, std::shared_ptr<const std::vector<uint32_t>>> sketches_

@@ -17,10 +17,27 @@ std::string CoreCompiler::ScheduleEnvironment() const {
   return Cat("schedule=", schedule::kScheduleVersion);
 }
 
-std::string CoreCompiler::KernelEnvironment(const devices::Device& device,
+std::string CoreCompiler::ChoiceEnvironment(const devices::Device& device,
                                             const CompileOptions& options) const {
-  return Cat("record=", kKernelRecordVersion, " ", CodeEnvironment(device.target()), " ",
-             options.KernelText());
+  // The facts as a digest: there are many choices, and each is small. Those that people choose entries by stand before it.
+  const Target& target = device.target();
+  return Cat("kind=", target.kind, " arch=", target.arch, " threads=", target.threads,
+             " facts=", FactsOf(device).Hex(), " ", options.KernelText());
+}
+
+Digest CoreCompiler::FactsOf(const devices::Device& device) const {
+  const std::weak_ptr<const devices::Device> wanted = device.weak_from_this();
+  // The owners are compared: a new device may lie at the address of one that was closed.
+  const auto is_wanted = [&](const auto& known) {
+    return !known.first.owner_before(wanted) && !wanted.owner_before(known.first);
+  };
+  MutexLock lock(mu_);
+  const auto found = std::ranges::find_if(facts_, is_wanted);
+  if (found != facts_.end() && !wanted.expired()) return found->second;
+  const Digest facts = HashBytes(CodeEnvironment(device.target()));
+  std::erase_if(facts_, [](const auto& known) { return known.first.expired(); });
+  if (!wanted.expired()) facts_.emplace_back(wanted, facts);
+  return facts;
 }
 
 absl::StatusOr<schedule::Schedule> CoreCompiler::MakeSchedule(

@@ -19,12 +19,6 @@
 
 namespace uopd::engine {
 
-// A kernel before the device's compiler has made its object.
-struct KernelSource {
-  KernelRecord record;  // everything but the object
-  std::string text;
-};
-
 // The forms of a kernel that people read.
 struct KernelText {
   std::string source;  // as given to the device's compiler
@@ -36,9 +30,11 @@ class GraphCompiler {
  public:
   virtual ~GraphCompiler() = default;
 
-  // The environment keys of the two steps contain these texts (docs/architecture.md, decision 4).
+  // The environment keys of schedules contain this text, and those of choices the next one
+  // (docs/architecture.md, decision 4).
   virtual std::string ScheduleEnvironment() const = 0;
-  virtual std::string KernelEnvironment(const devices::Device& device,
+  // What decides the answer of LowerKernel besides its graph and its opts.
+  virtual std::string ChoiceEnvironment(const devices::Device& device,
                                         const CompileOptions& options) const = 0;
 
   // Ends early when the context's Interrupt asks for it. REQUIRES: sink passed ir::Verify(...,

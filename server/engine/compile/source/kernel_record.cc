@@ -100,4 +100,11 @@ absl::StatusOr<KernelRecord> KernelRecord::Decode(std::string_view bytes) {
   return out;
 }
 
+Digest KernelSource::digest() const {
+  std::string all;
+  PutString(all, record.Encode());
+  PutString(all, text);
+  return HashBytes(all);
+}
+
 }  // namespace uopd::engine

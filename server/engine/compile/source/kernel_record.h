@@ -6,13 +6,14 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/digest.h"
 #include "core/base/status.h"
 #include "core/codegen/codegen.h"
 
 namespace uopd::engine {
 
 // Version of the encoding; part of the environment key.
-inline constexpr int kKernelRecordVersion = 5;
+inline constexpr int kKernelRecordVersion = 6;
 
 struct KernelRecord {
   std::string name;                         // entry point
@@ -29,6 +30,14 @@ struct KernelRecord {
   std::string Encode() const;
   // DATA_LOSS when the bytes are not a whole record.
   static absl::StatusOr<KernelRecord> Decode(std::string_view bytes);
+};
+
+// A kernel before the device's compiler has made its object.
+struct KernelSource {
+  KernelRecord record;  // everything but the object
+  std::string text;
+  // Of all of it. Sources with equal digests become equal kernels, where the compilers are equal (code_key.h).
+  Digest digest() const;
 };
 
 }  // namespace uopd::engine

@@ -64,6 +64,24 @@ TEST(PaceTest, ASmallerNumberOfDaemonsIsBelievedAfterAMinute) {
   EXPECT_EQ(told(6001), 6001);
 }
 
+TEST(GuardedServerTest, TheLastFailureIsKeptForOperators) {
+  const auto state = std::make_shared<FakeServerState>();
+  int64_t now = 7'000'000;
+  GuardedServer server(
+      std::make_unique<FakeServer>(state), {}, std::chrono::seconds(1), [&now] { return now; },
+      SteadyNow, nullptr);
+  const auto deadline = SteadyNow() + std::chrono::minutes(1);
+  EXPECT_TRUE(server.Get(Digest(), deadline).ok());
+  EXPECT_TRUE(server.last_failure().status.ok());
+  state->SetAway(true);
+  EXPECT_FALSE(server.Get(Digest(), deadline).ok());
+  state->SetAway(false);
+  now += 5'000'000;
+  EXPECT_TRUE(server.Get(Digest(), deadline).ok());
+  EXPECT_EQ(server.last_failure().status, absl::UnavailableError("away"));
+  EXPECT_EQ(server.last_failure().at_us, 7'000'000);
+}
+
 // What is at the server's place may be no server of ours.
 TEST(PaceTest, ALyingServerSlowsADaemonOnlySoMuch) {
   const auto state = std::make_shared<FakeServerState>();

@@ -14,8 +14,8 @@
 #include <sstream>
 
 #include "core/base/text.h"
+#include "tests/support/fake_http.h"
 #include "tests/support/services/s3_service.h"
-#include "tests/unit/client/s3/fake_http.h"
 
 namespace uopd::s3 {
 namespace {
@@ -180,9 +180,9 @@ TEST_F(S3ClientTest, NoRedirectIsFollowedAndNoWordRepeated) {
 
 TEST_F(S3ClientTest, FilesThatCannotBeUsed) {
   const test::FakeHttp server([](int) { return Http("200 OK", "text"); });
-  EXPECT_TRUE(absl::IsUnavailable(S3Client(For(server)).Put(kName, File("missing"))));
-  EXPECT_TRUE(absl::IsUnavailable(S3Client(For(server)).Get(kName, File("no/folder"))));
-  EXPECT_TRUE(absl::IsUnavailable(S3Client(For(server)).Get(kName, "/dev/full")));
+  EXPECT_TRUE(absl::IsNotFound(S3Client(For(server)).Put(kName, File("missing"))));
+  EXPECT_TRUE(absl::IsNotFound(S3Client(For(server)).Get(kName, File("no/folder"))));
+  EXPECT_TRUE(absl::IsResourceExhausted(S3Client(For(server)).Get(kName, "/dev/full")));
 }
 
 // Files of this process may not grow beyond so many bytes. A write that would is an error (EFBIG), not a signal.
@@ -211,7 +211,7 @@ TEST_F(S3ClientTest, FailuresOfFilesAreNamed) {
   const test::FakeHttp large([](int) { return Http("200 OK", std::string(4'000'000, 'x')); });
   const test::FakeHttp small([](int) { return Http("200 OK", "text"); });
   const auto expect = [](const absl::Status& status, int error) {
-    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    EXPECT_EQ(status.code(), absl::ErrnoToStatusCode(error)) << status;
     EXPECT_NE(status.message().find(std::strerror(error)), std::string::npos) << status;
   };
   expect(S3Client(For(large)).Get(kName, "/dev/full"), ENOSPC);

@@ -9,6 +9,8 @@
 #include <set>
 
 #include "core/base/config/config_values.h"
+#include "core/base/config/kubernetes_variable.h"
+#include "core/base/machine/process_limits.h"
 #include "core/base/status.h"
 
 namespace uopd {
@@ -127,6 +129,102 @@ TEST(Config, Flags) {
   EXPECT_TRUE(Flags(config, {"--print-config-docs"})->print_config_docs);
 }
 
+TEST(Config, FlagsOfBoolsTakeAValue) {
+  const struct {
+    std::vector<const char*> args;
+    bool side_socket, read_only;
+  } cases[] = {
+      {{"--server-side-socket", "false"}, false, false},
+      {{"--server-side-socket=false"}, false, false},
+      {{"--server-side-socket", "off", "--cache-read-only", "yes"}, false, true},
+      {{"--server-side-socket", "true"}, true, false},
+      {{"--cache-read-only"}, true, true},
+      {{"--cache-read-only", "--server-side-socket", "0"},
+       false,
+       true},  // the next flag is no value
+  };
+  for (const auto& one : cases) {
+    Config config;
+    ASSERT_TRUE(Flags(config, one.args).ok());
+    EXPECT_EQ(config.server_side_socket(), one.side_socket) << one.args[0];
+    EXPECT_EQ(config.cache_read_only(), one.read_only) << one.args[0];
+  }
+  Config config;
+  EXPECT_THAT(StatusText(Flags(config, {"--cache-read-only", "maybe"}).status()),
+              HasSubstr("cache.read_only (maybe) from --cache-read-only is not true or false"));
+}
+
+TEST(Config, AllProblemsAreFound) {
+  Config config;
+  Config::Problems problems;
+  const char* args[] = {"--nonsense", "1", "--log-level=loud", "--other=2", "--debug-level=1"};
+  ASSERT_TRUE(config.SetFromFlags(args, &problems).ok());
+  const char* environment[] = {"UOPD_LOG_LEVLE=warn", "UOPD_DEBUG_LEVEL=9", "UOPD_TUNE_BEAM=3",
+                               nullptr};
+  ASSERT_TRUE(config.SetFromEnvironment(environment, &problems).ok());
+  std::vector<std::string> texts;
+  for (const absl::Status& problem : problems) texts.push_back(StatusText(problem));
+  EXPECT_THAT(texts, ElementsAre(HasSubstr("--nonsense"), HasSubstr("log.level (loud)"),
+                                 HasSubstr("--other=2"), HasSubstr("UOPD_LOG_LEVLE"),
+                                 HasSubstr("debug.level (9) from UOPD_DEBUG_LEVEL")));
+  EXPECT_EQ(config.debug_level(), 1);
+  EXPECT_EQ(config.tune_beam(), 3);
+}
+
+TEST(Config, MessagesNameThePlaceInAFile) {
+  Config config;
+  EXPECT_THAT(StatusText(config.Set("log.level", "loud", ConfigSource::kFile, "uopd.toml:12")),
+              testing::StartsWith("uopd.toml:12: setting log.level (loud) is none of"));
+  EXPECT_THAT(StatusText(config.Set("log.colour", "red", ConfigSource::kFile, "uopd.toml:3")),
+              testing::StartsWith("uopd.toml:3: setting log.colour (red) does not exist"));
+  ASSERT_TRUE(config.Set("log.file", "/x", ConfigSource::kFile, "uopd.toml:4").ok());
+  EXPECT_EQ(config.Subject("log.file"), "uopd.toml:4: setting log.file (/x)");
+  ASSERT_TRUE(config.Set("log.file", "/y", ConfigSource::kFlag).ok());
+  EXPECT_EQ(config.Subject("log.file"), "setting log.file (/y) from --log-file");
+  ASSERT_TRUE(config.Set("cache.cluster", "redis://me:secret@host", ConfigSource::kFlag).ok());
+  EXPECT_EQ(config.Subject("cache.cluster"),
+            "setting cache.cluster (redis://...@host) from --cache-cluster");
+}
+
+// As `env` shows them in a pod, for services named uopd, uopd-server and uopd-cache.
+TEST(Config, VariablesThatKubernetesMakesAreIgnored) {
+  const char* made[] = {"UOPD_SERVICE_HOST=10.0.0.1",
+                        "UOPD_SERVICE_PORT=50510",
+                        "UOPD_SERVICE_PORT_GRPC=50510",
+                        "UOPD_PORT=tcp://10.0.0.1:50510",
+                        "UOPD_PORT_50510_TCP=tcp://10.0.0.1:50510",
+                        "UOPD_PORT_50510_TCP_PROTO=tcp",
+                        "UOPD_PORT_50510_TCP_PORT=50510",
+                        "UOPD_PORT_50510_TCP_ADDR=10.0.0.1",
+                        "UOPD_SERVER_SERVICE_HOST=fd00::1",
+                        "UOPD_SERVER_SERVICE_PORT_METRICS=50511",
+                        "UOPD_SERVER_PORT=tcp://[fd00::1]:50510",
+                        "UOPD_SERVER_PORT_50510_TCP_PROTO=tcp",
+                        "UOPD_CACHE_PORT_6379_UDP=udp://10.0.0.1:6379",
+                        "UOPD_CACHE_PORT_6379_SCTP_ADDR=10.0.0.1",
+                        nullptr};
+  Config config;
+  const absl::Status status = config.SetFromEnvironment(made);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(config.ignored_variables().size(), std::size(made) - 1);
+  EXPECT_EQ(config.ignored_variables().front(), "UOPD_SERVICE_HOST");
+  // What somebody has written is not of that form.
+  for (const char* misspelt :
+       {"UOPD_SERVER_PORT=50510", "UOPD_SERVER_PORT=127.0.0.1:50510",
+        "UOPD_SERVER_SERVICE_HOST=yes", "UOPD_CACHE_SERVICE_PORT=redis",
+        "UOPD_SERVER_PORT_50510=tcp://10.0.0.1:50510",
+        "UOPD_SERVER_PORT_GRPC_TCP=tcp://10.0.0.1:50510", "UOPD_SERVER_PORT_50510_TCP_X=tcp",
+        "UOPD_SERVER_PORTS=tcp://10.0.0.1:1", "UOPD_LOG_PORT_1_TCP_PROTO=smtp"}) {
+    const char* environment[] = {misspelt, nullptr};
+    EXPECT_FALSE(Config().SetFromEnvironment(environment).ok()) << misspelt;
+  }
+  for (const SettingSpec& spec : Settings()) {
+    const std::string variable = spec.Variable();
+    for (const char* value : {"1", "10.0.0.1", "tcp", "tcp://10.0.0.1:1"})
+      EXPECT_FALSE(config::IsKubernetesVariable(variable, value)) << variable;
+  }
+}
+
 TEST(Config, ConfigFileOfTheEnvironment) {
   ASSERT_EQ(setenv("UOPD_CONFIG", "/env.toml", 1), 0);
   Config config;
@@ -165,6 +263,34 @@ TEST(Config, ResolvesDefaultsOfTheMachine) {
   ASSERT_TRUE(chosen.ResolveDefaults().ok());
   EXPECT_EQ(chosen.server_data_dir(), "/mine");
   EXPECT_EQ(chosen.limits_total_bytes(), 1 << 30);
+}
+
+TEST(Config, ResolvesWorkersAndTheCacheInMemory) {
+  ASSERT_EQ(setenv("XDG_STATE_HOME", "/state", 1), 0);
+  const ProcessLimits limits = ProcessLimits::Read(ControlGroups::Find());
+  Config config;
+  ASSERT_TRUE(config.ResolveDefaults().ok());
+  EXPECT_GE(config.compile_threads(), 1);
+  EXPECT_LE(config.compile_threads(), limits.processors());
+  EXPECT_EQ(config.tune_workers(), config.compile_threads());
+  EXPECT_EQ(config.cache_max_bytes(), int64_t{4} << 30) << "the cache is on disk";
+  EXPECT_EQ(config.source("compile.threads"), ConfigSource::kDefault);
+
+  Config memory;
+  ASSERT_TRUE(memory.Set("cache.level", "0", ConfigSource::kFlag).ok());
+  ASSERT_TRUE(memory.ResolveDefaults().ok());
+  EXPECT_LE(memory.cache_max_bytes(), limits.memory_bytes() / 16 + 1);
+  EXPECT_LE(memory.limits_total_bytes() + memory.cache_max_bytes(), limits.memory_bytes());
+
+  Config chosen;
+  for (const char* key : {"compile.threads", "tune.workers"})
+    ASSERT_TRUE(chosen.Set(key, "3", ConfigSource::kFlag).ok());
+  ASSERT_TRUE(chosen.Set("cache.level", "0", ConfigSource::kFlag).ok());
+  ASSERT_TRUE(chosen.Set("cache.max_bytes", "3GiB", ConfigSource::kFlag).ok());
+  ASSERT_TRUE(chosen.ResolveDefaults().ok());
+  EXPECT_EQ(chosen.compile_threads(), 3);
+  EXPECT_EQ(chosen.tune_workers(), 3);
+  EXPECT_EQ(chosen.cache_max_bytes(), int64_t{3} << 30);
 }
 
 TEST(Config, ReloadNamesWhatNeedsARestart) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/base/telemetry/log_limiter.h"
+#include "core/base/telemetry/log_tail.h"
 #include "core/base/telemetry/metrics.h"
 #include "core/base/unique_fd.h"
 
@@ -47,6 +48,27 @@ class LogTest : public ::testing::Test {
 
   const std::string path_;
 };
+
+mode_t ModeOf(const std::string& path) {
+  struct stat info{};
+  EXPECT_EQ(stat(path.c_str(), &info), 0);
+  return info.st_mode & 07777;
+}
+
+// Whatever the umask is; and a file that somebody has made, as logrotate does, keeps its own.
+TEST_F(LogTest, AFileThatIsMadeHasTheModeThatWasAsked) {
+  const mode_t before = umask(0077);
+  unlink(path_.c_str());
+  EXPECT_TRUE(OpenLogFile(path_, 0640).ok());
+  EXPECT_EQ(ModeOf(path_), 0640u);
+  unlink(path_.c_str());
+  EXPECT_TRUE(ReopenLogFile().ok());
+  EXPECT_EQ(ModeOf(path_), 0640u);
+  EXPECT_EQ(chmod(path_.c_str(), 0604), 0);
+  EXPECT_TRUE(ReopenLogFile().ok());
+  EXPECT_EQ(ModeOf(path_), 0604u);
+  umask(before);
+}
 
 TEST_F(LogTest, LineHasTimeLevelMessageAndFields) {
   UOPD_LOG(kInfo, "session opened", {"id", "abc"}, {"ttl_ms", 5}, {"share", 0.25},
@@ -235,6 +257,29 @@ TEST_F(LogTest, OnlyOwnLinksAreFollowed) {
   char line[256];
   EXPECT_GT(read(reader.get(), line, sizeof line), 0);
   unlink(link.c_str());
+}
+
+TEST_F(LogTest, TheTailHasNothingThatClientsChose) {
+  UOPD_LOG(kWarn, "rpc", {"method", "Run"}, {"req", "secret-1"}, {"trace", "secret-2"},
+           {"us", 1234}, {"status", absl::InvalidArgumentError("node secret-3 is wrong")},
+           {"title", "secret-4"}, {"why", "a sentence with secret-5"});
+  EXPECT_THAT(Lines().back(), HasSubstr("secret-3"));
+  EXPECT_THAT(LogTail::Global().Latest(1).front(),
+              EndsWith("level=warn msg=rpc method=Run us=1234 status=INVALID_ARGUMENT"));
+}
+
+TEST(LogTailTest, KeepsTheLatestLinesWithinItsBounds) {
+  LogTail tail;
+  for (size_t i = 0; i < 3 * LogTail::kMostLines; ++i) tail.Add(std::to_string(i));
+  std::vector<std::string> lines = tail.Latest();
+  ASSERT_EQ(lines.size(), LogTail::kMostLines);
+  EXPECT_EQ(lines.front(), std::to_string(2 * LogTail::kMostLines));
+  EXPECT_EQ(lines.back(), std::to_string(3 * LogTail::kMostLines - 1));
+  EXPECT_EQ(tail.Latest(2), std::vector<std::string>({lines[lines.size() - 2], lines.back()}));
+  for (size_t i = 0; i < LogTail::kMostLines; ++i) tail.Add(std::string(1 << 20, 'x'));
+  lines = tail.Latest();
+  EXPECT_EQ(lines.size(), LogTail::kMostBytes / LogTail::kMostLine);
+  EXPECT_EQ(lines.front().size(), LogTail::kMostLine);
 }
 
 #ifdef NDEBUG

@@ -6,6 +6,7 @@
 #include <set>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
 namespace uopd::devices {
@@ -27,6 +28,9 @@ class FakeMemory final : public RawMemory {
     outstanding_ -= bytes;
     std::free(data);
   }
+  std::string Scarcity(size_t bytes) const override {
+    return absl::StrCat(bytes, " bytes are more than the group allows");
+  }
   absl::Status Fill(void* data, size_t bytes, std::byte value) override {
     if (value == std::byte{0}) return absl::UnavailableError("lost");
     std::memset(data, std::to_integer<int>(value), bytes);
@@ -47,6 +51,16 @@ TEST(MemoryPoolTest, SizeClassesWasteLittle) {
     EXPECT_EQ(MemoryPool::SizeClass(size), size) << n;
   }
   EXPECT_EQ(MemoryPool::SizeClass(0), 64u);
+}
+
+TEST(MemoryPoolTest, SaysWhyTheMemoryIsScarce) {
+  size_t outstanding = 0;
+  MemoryPool pool(std::make_unique<FakeMemory>(1000, outstanding), {1 << 20, 1 << 20});
+  const auto refused = pool.Allocate(4096);
+  EXPECT_TRUE(absl::IsResourceExhausted(refused.status()));
+  EXPECT_NE(StatusText(refused.status()).find("fails: 4096 bytes are more than the group allows"),
+            std::string::npos)
+      << StatusText(refused.status());
 }
 
 TEST(MemoryPoolTest, ReusesTheNewestBlockOfAClass) {

@@ -30,7 +30,7 @@ inline schedule::BufferRef Slot(int64_t i) { return {schedule::BufferRef::kArgum
 class FakeCompiler final : public GraphCompiler {
  public:
   std::string ScheduleEnvironment() const override { return "fake"; }
-  std::string KernelEnvironment(const devices::Device&,
+  std::string ChoiceEnvironment(const devices::Device&,
                                 const CompileOptions& options) const override {
     return "code=fake " + options.KernelText();
   }
@@ -40,7 +40,7 @@ class FakeCompiler final : public GraphCompiler {
     return schedule::MakeSchedule(ctx, sink, options);
   }
   absl::StatusOr<KernelSource> LowerKernel(std::string_view graph, const devices::Device&,
-                                           const CompileOptions&,
+                                           const CompileOptions& options,
                                            const std::vector<codegen::Opt>* opts, bool,
                                            PhaseTimings*,
                                            Interrupt* maybe_interrupt) const override {
@@ -51,8 +51,9 @@ class FakeCompiler final : public GraphCompiler {
     ir::UOpContext ctx;
     UOPD_ASSIGN(ir::UOp sink, ir::Decode(ctx, graph, ir::Level::kKernel));
     KernelSource source;
-    source.text = on_text ? on_text() : "text";
+    source.text = on_text ? on_text() : "text of " + options.KernelText();
     KernelRecord& out = source.record;
+    if (opts != nullptr) out.opts = *opts;
     out.name = "fake";
     out.launch = launch;
     for (ir::UOp u : ir::Toposort(ctx, sink)) {

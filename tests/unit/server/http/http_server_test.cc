@@ -82,15 +82,17 @@ TEST(HttpServer, RefusesAddressesThatMakeNoSense) {
 }
 
 TEST(HttpServer, HealthAndReadiness) {
-  std::atomic<bool> draining{false};
-  auto server = StartServer([&] {
-    return Readiness{draining ? "draining" : "", "device CUDA:0 is not ready: no driver\n"};
-  });
+  std::atomic<bool> draining{false}, degraded{false};
+  const std::string note = "device CUDA:0 is not ready: no driver\n";
+  auto server = StartServer(
+      [&] { return Readiness{draining ? "draining" : "", degraded ? note : std::string()}; });
   EXPECT_THAT(Fetch(server->address(), "GET", "/healthz"),
               AllOf(StartsWith("HTTP/1.1 200 "), EndsWith("\r\n\r\nok\n")));
-  const std::string note = "device CUDA:0 is not ready: no driver\n";
   EXPECT_THAT(Fetch(server->address(), "GET", "/readyz"),
-              AllOf(StartsWith("HTTP/1.1 200 "), EndsWith("\r\n\r\nready\n" + note)));
+              AllOf(StartsWith("HTTP/1.1 200 "), EndsWith("\r\n\r\nready\n")));
+  degraded = true;
+  EXPECT_THAT(Fetch(server->address(), "GET", "/readyz"),
+              AllOf(StartsWith("HTTP/1.1 200 "), EndsWith("\r\n\r\ndegraded\n" + note)));
   draining = true;
   EXPECT_THAT(Fetch(server->address(), "GET", "/readyz"),
               AllOf(StartsWith("HTTP/1.1 503 "), EndsWith("\r\n\r\ndraining\n" + note)));

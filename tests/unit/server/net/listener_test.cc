@@ -2,6 +2,7 @@
 #include "server/net/listener.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -54,6 +55,49 @@ TEST_F(ListenerTest, TakesAFreePortAndNoneThatAnotherHas) {
   EXPECT_GT((*first)->address().port, 0);
   const auto second = Listener::Listen((*first)->address());
   EXPECT_TRUE(absl::IsUnavailable(second.status())) << second.status();
+}
+
+// An address is taken before anybody can connect there.
+TEST_F(ListenerTest, IsBoundFirstAndOpenLater) {
+  const auto listener = Listener::Bind(Unix());
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  EXPECT_FALSE(Answers());
+  EXPECT_TRUE(absl::IsUnavailable(Listener::Bind(Unix()).status()));
+  ASSERT_TRUE((*listener)->Open().ok());
+  EXPECT_TRUE(Answers());
+  const auto tcp = Listener::Listen(*ParseAddress("127.0.0.1:0"));
+  ASSERT_TRUE(tcp.ok());
+  EXPECT_TRUE(absl::IsUnavailable(Listener::Bind((*tcp)->address()).status()));
+}
+
+// Two daemons that start at the same time: the second one must hear of it before it opens anything.
+TEST_F(ListenerTest, APortThatIsBoundAndNotOpenIsTaken) {
+  for (const char* host : {"127.0.0.1:0", "[::1]:0"}) {
+    const auto first = Listener::Bind(*ParseAddress(host));
+    if (!first.ok()) continue;  // a machine without IPv6
+    EXPECT_TRUE(absl::IsUnavailable(Listener::Bind((*first)->address()).status())) << host;
+    EXPECT_TRUE((*first)->Open().ok());
+  }
+}
+
+// Connections that the dead process had closed would keep its port for a minute.
+TEST_F(ListenerTest, APortWithClosedConnectionsIsFree) {
+  auto first = Listener::Listen(*ParseAddress("127.0.0.1:0"));
+  ASSERT_TRUE(first.ok()) << first.status();
+  const Address address = (*first)->address();
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(static_cast<uint16_t>(address.port));
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  UniqueFd client(socket(AF_INET, SOCK_STREAM, 0));
+  ASSERT_EQ(connect(client.get(), reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+  UniqueFd served;
+  while (!served) served.Reset(accept((*first)->sockets().front().get(), nullptr, nullptr));
+  served.Reset();  // closed here first, so the wait is on this side
+  client.Reset();
+  first->reset();
+  const auto next = Listener::Listen(address);
+  EXPECT_TRUE(next.ok()) << next.status();
 }
 
 TEST_F(ListenerTest, ASecondProcessDoesNotGetTheSocketOfTheFirst) {

@@ -171,7 +171,7 @@ Supervisor::Options Spinner() {
 
 TEST(Supervisor, AKillFromOutsideRunsTheJobAgain) {
   int lost = 0;
-  for (int signal : {SIGKILL, SIGVTALRM, SIGPWR}) {
+  for (int signal : {SIGKILL, SIGSTKFLT, SIGRTMIN}) {
     Supervisor::Options options = Spinner();
     options.on_lost = [&] { ++lost; };
     Supervisor pool(Forks(), options);

@@ -35,6 +35,36 @@ TEST(CodeKeyTest, EveryFactAboutTheDeviceMakesAnotherKey) {
   EXPECT_NE(CodeEnvironment(target), key);
 }
 
+TEST(CodeKeyTest, AnObjectDependsOnInstructionsAndToolchainOnly) {
+  const std::string key = ObjectEnvironment({});
+  Target target;
+  target.threads = 64;
+  target.caches = {};
+  target.private_bytes = 1;
+  EXPECT_EQ(ObjectEnvironment(target), key);
+  target = {};
+  target.features = "+avx512f";
+  EXPECT_NE(ObjectEnvironment(target), key);
+  target = {};
+  target.toolchain = "llvm-20";
+  EXPECT_NE(ObjectEnvironment(target), key);
+  target = {};
+  target.arch = "aarch64";
+  EXPECT_NE(ObjectEnvironment(target), key);
+}
+
+TEST(CodeKeyTest, FeaturesStandInTheKeyOnce) {
+  Target target;
+  target.toolchain = "llvm;features=+avx,+fma";
+  target.features = "+avx,+fma";
+  const std::string key = ObjectEnvironment(target);
+  EXPECT_EQ(key.find("+fma"), key.rfind("+fma"));
+  target.features = "+fma";  // the toolchain ends with it as well, but names more
+  EXPECT_NE(ObjectEnvironment(target), key);
+  target.features = "+avx";
+  EXPECT_NE(ObjectEnvironment(target), key);
+}
+
 TEST(CodeKeyTest, AnotherFormatHasAnotherRenderer) {
   Target c;
   c.format = CodeFormat::kC;

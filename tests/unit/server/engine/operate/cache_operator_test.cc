@@ -262,8 +262,8 @@ TEST_F(CacheOperatorTest, ABundleMakesAnotherDaemonWarm) {
   EXPECT_EQ(outcomes, trial);
   EXPECT_EQ(outcomes["unproven"], 3);
   EXPECT_EQ(outcomes.size(), 2u);
-  EXPECT_EQ(outcomes["imported"],
-            static_cast<int>(a_.Count("graph") + a_.Count("schedule") + a_.Count("kernel")));
+  EXPECT_EQ(outcomes["imported"], static_cast<int>(a_.Count("graph") + a_.Count("schedule") +
+                                                   a_.Count("kernel") + a_.Count("choice")));
   // Winners are not used before they are proven.
   EXPECT_EQ(b_.Count("tuning"), 0u);
   // A bundle that comes again changes nothing.

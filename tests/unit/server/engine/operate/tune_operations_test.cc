@@ -65,7 +65,10 @@ class OperationsTuner final : public KernelTuner {
     return absl::UnimplementedError("nothing is imported here");
   }
 
+  std::string Unready() const override { return away ? "it was killed" : ""; }
+
   std::atomic<int> calls{0}, candidates{5};
+  std::atomic<bool> away{false};                              // the workers
   std::function<absl::Status(const SearchControl&)> on_tune;  // in the middle of a search
   Mutex mu_;
   std::vector<SearchLimits> limits UOPD_GUARDED_BY(mu_);
@@ -574,13 +577,45 @@ TEST_F(TuneOperationsTest, AKernelThatAnotherDaemonTunesIsWaitedFor) {
   const auto op = two.Start(graph);
   ASSERT_TRUE(op.ok()) << op.status();
   EXPECT_TRUE(Eventually([&] { return (*op)->Copy().kernels[0].phase == KernelPhase::kWaiting; }));
-  EXPECT_EQ((*op)->Copy().kernels[0].detail, "other host pid 1");
+  EXPECT_EQ((*op)->Copy().kernels[0].detail, "the daemon other host pid 1, which tunes it");
+  EXPECT_EQ((*op)->Summary().waits_for, "the daemon other host pid 1, which tunes it");
   gate.Open();
   ASSERT_TRUE(Becomes(*op, TunePhase::kDone));
   const TunedKernelState kernel = (*op)->Copy().kernels[0];
   EXPECT_EQ(kernel.phase, KernelPhase::kFound);
   EXPECT_EQ(kernel.best_s, 2e-6);
   EXPECT_EQ(two.tuner.calls, 0);
+}
+
+TEST_F(TuneOperationsTest, WhatWaitsBehindOthersSaysSo) {
+  Gate gate;
+  OperationsDaemon daemon(store_);
+  daemon.tuner.on_tune = [&](const SearchControl& control) { return gate.Wait(control); };
+  const auto first = daemon.Start(ScaleGraphs({8}));
+  ASSERT_TRUE(first.ok()) << first.status();
+  ASSERT_TRUE(gate.AwaitSearch());
+  const auto second = daemon.Start(ScaleGraphs({16})), third = daemon.Start(ScaleGraphs({32}));
+  ASSERT_TRUE(second.ok() && third.ok());
+  EXPECT_EQ((*first)->Summary().waits_for, "");
+  EXPECT_EQ((*second)->Summary().waits_for, "a program that is tuned before it");
+  EXPECT_EQ((*third)->Summary().waits_for, "2 programs that are tuned before it");
+  ASSERT_TRUE(daemon.operations->Cancel({}, (*second)->id()).ok());
+  gate.Open();
+  ASSERT_TRUE(Becomes(*third, TunePhase::kDone));
+  EXPECT_EQ((*third)->Summary().waits_for, "");
+}
+
+TEST_F(TuneOperationsTest, WhatWaitsForAWorkerSaysSo) {
+  OperationsDaemon daemon(store_);
+  daemon.tuner.away = true;
+  const auto op = daemon.Start(ScaleGraphs({8}));
+  ASSERT_TRUE(op.ok()) << op.status();
+  EXPECT_TRUE(
+      Eventually([&] { return (*op)->Summary().waits_for == "a worker process: it was killed"; }));
+  EXPECT_EQ(daemon.tuner.calls, 0);
+  daemon.tuner.away = false;
+  ASSERT_TRUE(Becomes(*op, TunePhase::kDone));
+  EXPECT_EQ(daemon.tuner.calls, 1);
 }
 
 TEST_F(TuneOperationsTest, ManyWatchersAtOnce) {

@@ -37,14 +37,14 @@ TEST_F(GiveWayTest, NotWithoutARunOfAClient) { Pause(std::chrono::hours(1)); }
 TEST_F(GiveWayTest, UntilTheRunsOfClientsHaveEnded) {
   auto first = std::make_optional<ClientRun>(program_);
   auto second = std::make_optional<ClientRun>(program_);
-  EXPECT_EQ(device().client_runs(), 2);
+  EXPECT_EQ(device().client_runs().runs(), 2);
   std::thread clients([&] {
     first.reset();
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     second.reset();
   });
   Pause(std::chrono::hours(1));
-  EXPECT_EQ(device().client_runs(), 0);
+  EXPECT_EQ(device().client_runs().runs(), 0);
   clients.join();
 }
 

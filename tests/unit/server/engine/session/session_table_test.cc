@@ -60,6 +60,44 @@ TEST_F(SessionTableTest, AnExpiredSessionResumesInTheGraceTime) {
   EXPECT_EQ(table_.size(), 0u);
 }
 
+TEST_F(SessionTableTest, OperatorsSeeTheSessionsThatHoldMostFirst) {
+  const auto alices = *table_.Open(milliseconds(0), {.peer = "unix", .tenant = "alice"});
+  now_ += milliseconds(20);
+  auto bobs = *table_.Open(milliseconds(70), {.peer = "10.0.0.1", .tenant = "bob"});
+  const auto charge = *Charge::Take(bobs->quota(), 900, ByteClass::kBuffers);
+  now_ += milliseconds(10);
+  size_t left_out = 7;
+  std::vector<SessionView> all = table_.List("", 10, &left_out);
+  EXPECT_EQ(left_out, 0u);
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].id_prefix, bobs->id().substr(0, 8));
+  EXPECT_EQ(all[0].tenant, "bob");
+  EXPECT_EQ(all[0].peer, "10.0.0.1");
+  EXPECT_EQ(all[0].bytes, 900);
+  EXPECT_EQ(all[0].buffers, 0u);
+  EXPECT_EQ(all[0].ttl, milliseconds(70));
+  EXPECT_EQ(all[0].age, milliseconds(10));
+  EXPECT_EQ(all[0].idle, milliseconds(10));
+  EXPECT_EQ(all[0].calls, 1);
+  EXPECT_EQ(all[0].running, "");
+  EXPECT_EQ(all[1].age, milliseconds(30));
+
+  EXPECT_EQ(table_.List("", 1, &left_out)[0].tenant, "bob");
+  EXPECT_EQ(left_out, 1u);
+  EXPECT_EQ(table_.List("alice", 10, &left_out).size(), 1u);
+  EXPECT_EQ(left_out, 0u);
+  EXPECT_TRUE(table_.List("carol", 10, &left_out).empty());
+
+  Digest graph;
+  graph.bytes = {0x01, 0xab, 0, 0, 0, 0, 0, 0xff, 0x77};
+  bobs->NoteRun(graph);
+  EXPECT_EQ(table_.List("bob", 1, &left_out)[0].running, "01ab0000000000ff");
+  bobs->NoteRunEnd();
+  EXPECT_EQ(table_.List("bob", 1, &left_out)[0].running, "");
+  bobs = {};
+  EXPECT_EQ(table_.List("bob", 1, &left_out)[0].calls, 0);
+}
+
 TEST_F(SessionTableTest, ASideTokenIsValidOnceAndWhileItsSessionLives) {
   std::string first, second;
   {

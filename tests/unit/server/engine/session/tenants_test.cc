@@ -69,6 +69,8 @@ TEST(TenantsTest, ABadFileNamesItsLine) {
       {"a/b " + std::string(64, 'a'),
        "line 1: a name has up to 64 letters, digits, `-`, `_` and `.`"},
       {good + LineOf("b", "t"), "line 2: this token was given before"},
+      {LineOf("-", "t"), "line 1: the name `-` stands for other callers in metrics"},
+      {LineOf("other", "t"), "line 1: the name `other` stands for other callers in metrics"},
   };
   for (const auto& [text, want] : cases) {
     EXPECT_EQ(StatusText(Tenants::Parse(text).status()), want) << text;

@@ -43,6 +43,32 @@ class SlowTuner final : public KernelTuner {
   std::atomic<bool> go{true};
 };
 
+// Remembers what the kernel waits for.
+class WaitNotes final : public TuningObserver {
+ public:
+  bool cancelled() const override { return false; }
+  absl::StatusOr<SearchLimits> Begin(size_t) override {
+    ++searches;
+    return SearchLimits();
+  }
+  void Tried(size_t, const search::Trial&) override {}
+  void LeftOut(size_t, uint64_t, uint64_t) override {}
+  void WaitsFor(size_t, std::string_view what) override {
+    MutexLock lock(mu_);
+    what_ = what;
+  }
+  void Ended(size_t, const absl::StatusOr<TuningRecord>&, bool) override {}
+  std::string what() {
+    MutexLock lock(mu_);
+    return what_;
+  }
+  std::atomic<int> searches{0};
+
+ private:
+  Mutex mu_;
+  std::string what_ UOPD_GUARDED_BY(mu_);
+};
+
 class TuningClusterTest : public cache::KeyFiles {
  protected:
   std::unique_ptr<cache::Store> Open() {
@@ -95,6 +121,31 @@ TEST_F(TuningClusterTest, NoSearchBeginsWhileTheServerIsAway) {
   EXPECT_EQ(service.kernels_left(), 1u);
   state_->SetAway(false);
   EXPECT_TRUE(Eventually([&] { return used_ == 1; }));
+}
+
+TEST_F(TuningClusterTest, WhatWaitsForTheServerSaysSo) {
+  state_->SetAway(true);
+  const auto store = Open();
+  TuningService service({.owner = "a pid 1 boot 1", .gate = {.settle_us = 1'000}}, *store, &tuner_);
+  const auto notes = std::make_shared<WaitNotes>();
+  TuningTask task = Task(&used_);
+  task.observer = notes;
+  service.Add(std::move(task));
+  EXPECT_TRUE(Eventually([&] {
+    return notes->what() ==
+           "the cluster: its server is away (tune.alone_after_ms says how long a search waits)";
+  }));
+  EXPECT_EQ(notes->searches, 0);
+  state_->age_us = 500;  // it has its keys for a shorter time than tune.settle_ms
+  state_->SetAway(false);
+  EXPECT_TRUE(Eventually([&] {
+    return notes->what() ==
+           "the cluster: its server has not answered for long enough to begin a search "
+           "(tune.settle_ms)";
+  }));
+  state_->age_us = 3'600'000'000;
+  EXPECT_TRUE(Eventually([&] { return used_ == 1; }));
+  EXPECT_EQ(notes->searches, 1);
 }
 
 TEST_F(TuningClusterTest, WhoIsAloneForLongTunesAlone) {

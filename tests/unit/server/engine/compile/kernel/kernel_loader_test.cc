@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/base/telemetry/metrics.h"
 #include "tests/unit/server/engine/fixture.h"
 
 namespace uopd::engine {
@@ -26,8 +27,13 @@ class KernelLoaderTest : public ::testing::Test {
                       &timings);
   }
 
-  std::string Environment() {
-    return graph_compiler_.KernelEnvironment((*devices_.Get(""))->device(), options_);
+  // Puts another value in the place of the only kernel in the store.
+  void SpoilKernel() {
+    const auto entries = store_.List("kernel", 10);
+    ASSERT_EQ(entries.size(), 1u);
+    const auto key = store_.KeyOf(entries[0].address);
+    ASSERT_TRUE(store_.Clear("kernel").ok());
+    ASSERT_TRUE(store_.Put(*key, "noise", 1).ok());
   }
 
   std::string graph_;
@@ -93,9 +99,9 @@ TEST_F(KernelLoaderTest, AFailureIsRememberedForAWhile) {
 
 TEST_F(KernelLoaderTest, OptsAndOptionsMakeOtherKernels) {
   ASSERT_TRUE(Get(loader_, "").ok());
-  const std::vector<codegen::Opt> none;
-  EXPECT_EQ(Get(loader_, "", &none)->from, CacheResult::kMiss);
-  EXPECT_TRUE(Get(loader_, "", &none)->kernel->tuned);
+  const std::vector<codegen::Opt> opts = {{codegen::OptKind::kUpcast, 0, 2}};
+  EXPECT_EQ(Get(loader_, "", &opts)->from, CacheResult::kMiss);
+  EXPECT_TRUE(Get(loader_, "", &opts)->kernel->tuned);
   options_.fast_math = true;
   EXPECT_EQ(Get(loader_, "")->from, CacheResult::kMiss);
   EXPECT_TRUE(absl::IsInvalidArgument(Get(loader_, "", &FakeCompiler::kUselessOpts).status()));
@@ -116,16 +122,52 @@ TEST_F(KernelLoaderTest, AKernelThatDoesNotFitIsNotLoaded) {
 
 TEST_F(KernelLoaderTest, AValueThatIsNoRecordIsMadeAgainAndReplaced) {
   ASSERT_TRUE(Get(loader_, "").ok());
-  const auto entry = store_.List("kernel", 10).at(0);
-  ASSERT_TRUE(store_.Clear("kernel").ok());
-  ASSERT_TRUE(store_.Put({"kernel", graph_, Environment()}, "noise", 1).ok());
-  EXPECT_EQ(store_.List("kernel", 10).at(0).address, entry.address);
+  SpoilKernel();
   const auto healed = Get(loader_, "");
   ASSERT_TRUE(healed.ok()) << healed.status();
   EXPECT_EQ(healed->from, CacheResult::kMiss);
   EXPECT_EQ(graph_compiler_.builds, 2);
   KernelLoader restarted(graph_compiler_, compiler_, store_, {.owner = "test"});
   EXPECT_EQ(Get(restarted, "")->from, CacheResult::kDisk);
+}
+
+// As if a machine with another number of threads had made the kernel.
+TEST_F(KernelLoaderTest, AKernelIsFoundBySourceIfItsChoiceIsNotKnown) {
+  ASSERT_TRUE(Get(loader_, "").ok());
+  ASSERT_TRUE(store_.Clear("choice").ok());
+  int compiled = 0;
+  graph_compiler_.on_build = [&] { return ++compiled, absl::OkStatus(); };
+  const uint64_t before = metrics::KernelsCompiled().value();
+  KernelLoader restarted(graph_compiler_, compiler_, store_, {.owner = "test"});
+  EXPECT_EQ(Get(restarted, "")->from, CacheResult::kDisk);
+  EXPECT_EQ(compiled, 1) << "the source was made again";
+  EXPECT_EQ(metrics::KernelsCompiled().value(), before) << "and not compiled";
+  // Now the choice is known again.
+  KernelLoader last(graph_compiler_, compiler_, store_, {.owner = "test"});
+  EXPECT_EQ(Get(last, "")->from, CacheResult::kDisk);
+  EXPECT_EQ(compiled, 1);
+}
+
+TEST_F(KernelLoaderTest, AChoiceThatLeadsNowhereIsMadeAgain) {
+  ASSERT_TRUE(Get(loader_, "").ok());
+  const auto choice = store_.KeyOf(store_.List("choice", 10).at(0).address);
+  for (const std::string& value :
+       {EncodeChoice(HashBytes("another source")), std::string("noise")}) {
+    ASSERT_TRUE(store_.Clear("choice").ok());
+    ASSERT_TRUE(store_.Put(*choice, value, 1).ok());
+    KernelLoader restarted(graph_compiler_, compiler_, store_, {.owner = "test"});
+    EXPECT_EQ(Get(restarted, "")->from, CacheResult::kDisk);
+    EXPECT_NE(store_.Get(*choice).entry.bytes, value);
+  }
+}
+
+// A tuned kernel whose opts are those that the heuristic had chosen is the same one.
+TEST_F(KernelLoaderTest, OtherOptsWithTheSameSourceAreTheSameKernel) {
+  ASSERT_TRUE(Get(loader_, "").ok());
+  const std::vector<codegen::Opt> none;
+  EXPECT_EQ(Get(loader_, "", &none)->from, CacheResult::kDisk);
+  EXPECT_EQ(store_.List("kernel", 10).size(), 1u);
+  EXPECT_EQ(store_.List("choice", 10).size(), 2u);
 }
 
 TEST_F(KernelLoaderTest, ADraftUntilTheOptimisedKernelExists) {
@@ -165,8 +207,7 @@ TEST_F(KernelLoaderTest, AKernelThatHasNoDraftIsOptimisedAtOnce) {
 
 TEST_F(KernelLoaderTest, ADamagedOptimisedKernelIsReplacedByTheUpgrade) {
   ASSERT_TRUE(Get(loader_, "").ok());
-  ASSERT_TRUE(store_.Clear("kernel").ok());
-  ASSERT_TRUE(store_.Put({"kernel", graph_, Environment()}, "noise", 1).ok());
+  SpoilKernel();
   const auto draft = Get(loader_, "", nullptr, Tier::kDraft);
   ASSERT_TRUE(draft.ok()) << draft.status();
   EXPECT_TRUE(draft->kernel->draft);

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/ir/build.h"
 #include "server/engine/base/not_found.h"
 #include "tests/unit/server/engine/fixture.h"
 
@@ -50,8 +51,48 @@ TEST_F(GraphsTest, ADigestOfAnotherGraphIsRefusedAndTheRightOneNamed) {
 }
 
 TEST_F(GraphsTest, TheLimitOfNodesHolds) {
-  Graphs small(store_, {.max_nodes = 3});
+  Graphs small(store_, {{.max_nodes = 3}});
   EXPECT_TRUE(absl::IsResourceExhausted(small.Get(request_, {"", bytes_}).status()));
+}
+
+TEST_F(GraphsTest, NodesOfLargeGraphsAreChargedWhileTheyExist) {
+  std::string large;
+  {
+    ir::UOpContext ctx;
+    const ir::UOp sink = *ir::Decode(ctx, bytes_, ir::Level::kTensor);
+    const ir::UOp store = sink.src(0);
+    ir::UOp value = store.src(1);
+    for (int i = 0; i < 10'000; ++i) value = ir::Add(ctx, value, store.src(1));
+    const ir::UOp longer = ir::Store(ctx, store.src(0), value);
+    large = ir::Encode(ctx, ir::Sink(ctx, std::span(&longer, 1)));
+  }
+  int64_t left = int64_t{1} << 30, charged = 0;
+  GraphLimits limits;
+  limits.charge = [&](int64_t bytes) -> absl::StatusOr<std::shared_ptr<const void>> {
+    if (bytes > left) return absl::ResourceExhaustedError("too much");
+    charged += bytes;
+    return std::shared_ptr<const void>(&charged, [bytes](int64_t* sum) { *sum -= bytes; });
+  };
+  Graphs graphs(store_, limits);
+  {
+    const auto small = graphs.Get(request_, {"", bytes_});
+    ASSERT_TRUE(small.ok()) << small.status();
+    EXPECT_EQ(charged, 0);
+    const auto graph = graphs.Get(request_, {"", large});
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    EXPECT_EQ(charged, static_cast<int64_t>(large.size()) * GraphLimits::kMemoryOfByte);
+    (*graph)->DropNodes();
+    EXPECT_EQ(charged, 0);
+    EXPECT_TRUE((*graph)->NeedNodes(request_).ok());
+    EXPECT_GT(charged, 0);
+    graphs.Keep(**graph);
+  }
+  EXPECT_EQ(charged, 0);
+  left = 1000;
+  EXPECT_TRUE(absl::IsResourceExhausted(graphs.Get(request_, {"", large}).status()));
+  const auto stored = graphs.Get(request_, {HashBytes(large).view(), ""});
+  ASSERT_TRUE(stored.ok()) << stored.status() << ": it may need no nodes";
+  EXPECT_TRUE(absl::IsResourceExhausted((*stored)->NeedNodes(request_)));
 }
 
 TEST_F(GraphsTest, ACallerThatIsGoneGetsNoGraph) {

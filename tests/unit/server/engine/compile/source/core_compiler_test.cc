@@ -6,6 +6,7 @@
 
 #include "core/base/text.h"
 #include "devices/null/null_device.h"
+#include "server/engine/base/code_key.h"
 #include "tests/unit/server/engine/fixture.h"
 
 namespace uopd::engine {
@@ -111,25 +112,24 @@ TEST_F(CoreCompilerTest, AScheduleIsThatOfTheCore) {
       make([](auto& ctx, ir::UOp sink) { return schedule::MakeSchedule(ctx, sink, {}); }));
 }
 
-// Equal devices share kernels.
-TEST_F(CoreCompilerTest, TheEnvironmentOfAKernelDoesNotNameTheDevice) {
+// Equal devices share choices.
+TEST_F(CoreCompilerTest, TheEnvironmentOfAChoiceDoesNotNameTheDevice) {
   const auto other = DeviceOf(devices::null::NullTarget(), 3);
   EXPECT_NE(device_->info().name, other->info().name);
-  EXPECT_EQ(graph_compiler_.KernelEnvironment(*device_, {}),
-            graph_compiler_.KernelEnvironment(*other, {}));
+  EXPECT_EQ(graph_compiler_.ChoiceEnvironment(*device_, {}),
+            graph_compiler_.ChoiceEnvironment(*other, {}));
 }
 
-TEST_F(CoreCompilerTest, WhatDecidesTheCodeIsInTheEnvironmentOfAKernel) {
-  const std::string environment = graph_compiler_.KernelEnvironment(*device_, {});
-  EXPECT_THAT(environment, HasSubstr(Cat("record=", kKernelRecordVersion)));
-  EXPECT_THAT(environment, HasSubstr(Cat("codegen=", codegen::kCodegenVersion)));
-  EXPECT_NE(graph_compiler_.KernelEnvironment(*device_, {.noopt = true}), environment);
-  EXPECT_NE(graph_compiler_.KernelEnvironment(*device_, {.fast_math = true}), environment);
+TEST_F(CoreCompilerTest, WhatDecidesTheSourceIsInTheEnvironmentOfAChoice) {
+  const std::string environment = graph_compiler_.ChoiceEnvironment(*device_, {});
+  EXPECT_THAT(environment, HasSubstr(HashBytes(CodeEnvironment(device_->target())).Hex()));
+  EXPECT_NE(graph_compiler_.ChoiceEnvironment(*device_, {.noopt = true}), environment);
+  EXPECT_NE(graph_compiler_.ChoiceEnvironment(*device_, {.fast_math = true}), environment);
   Target wider = devices::null::NullTarget();
   wider.vector_bytes *= 2;
-  EXPECT_NE(graph_compiler_.KernelEnvironment(*DeviceOf(wider), {}), environment);
+  EXPECT_NE(graph_compiler_.ChoiceEnvironment(*DeviceOf(wider), {}), environment);
   // How a kernel is tuned and cached decides no code: opts are named by who asks with them.
-  EXPECT_EQ(graph_compiler_.KernelEnvironment(
+  EXPECT_EQ(graph_compiler_.ChoiceEnvironment(
                 *device_, {.beam = 4, .ignore_beam_cache = true, .cache_level = 1}),
             environment);
 }

@@ -23,7 +23,9 @@ class FakeHttp {
   // The bytes of the answer to request number n, from 0; empty: none, and the connection stays open until the server ends.
   using Answer = std::function<std::string(int n)>;
 
-  explicit FakeHttp(Answer answer) : answer_(std::move(answer)) {
+  // `pause`: between the bytes of an answer; 0: all at once.
+  explicit FakeHttp(Answer answer, std::chrono::milliseconds pause = {})
+      : answer_(std::move(answer)), pause_(pause) {
     sockaddr_in address = {};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -60,8 +62,10 @@ class FakeHttp {
       }
       const std::string answer = answer_(requests_++);
       for (size_t at = 0; at < answer.size();) {
-        const ssize_t n = send(client.get(), answer.data() + at, answer.size() - at, MSG_NOSIGNAL);
-        if (n <= 0) break;
+        const size_t most = pause_.count() > 0 ? 1 : answer.size() - at;
+        const ssize_t n = send(client.get(), answer.data() + at, most, MSG_NOSIGNAL);
+        if (n <= 0 || stop_) break;
+        std::this_thread::sleep_for(pause_);
         at += static_cast<size_t>(n);
       }
       while (answer.empty() && !stop_) std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -87,6 +91,7 @@ class FakeHttp {
   }
 
   const Answer answer_;
+  const std::chrono::milliseconds pause_;
   const UniqueFd listener_{socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   uint16_t port_ = 0;
   std::atomic<bool> stop_{false};
