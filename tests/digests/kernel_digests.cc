@@ -7,8 +7,9 @@
 //   --target NAME                  only this target
 //   --dump FOLDER                  every text goes to a file of its own, to see what differs
 //
-// A line of the file is TARGET GROUP KERNELS DIGEST. The digest is over the name of a kernel, its buffers, variables, estimates and shared
-// bytes, and over the text of each renderer that drivers use (not over the grid and the block of its launch), with the opts of the heuristic, without opts, as a draft, and with random opts.
+// A line of the file is TARGET GROUP KERNELS DIGEST. The digest is over the name of a kernel, its buffers, variables,
+// estimates and launch, and over the text of each renderer that drivers use: with the opts of the heuristic, without
+// opts, as a draft, and with random opts.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -129,7 +130,8 @@ class KernelTexts {
       Append(out, "\n", ir::Name(b.dtype), " ", b.elements, " ", b.read, b.written);
     for (const std::string& v : kernel->variables) Append(out, "\n", v);
     Append(out, "\n", kernel->flops, " ", kernel->bytes, " ", kernel->estimate_ns, " ",
-           kernel->polls, " ", kernel->launch.shared_bytes, " ", kernel->launch.maps.size(), "\n");
+           kernel->polls, " ", static_cast<int>(kernel->dtype), "\n");
+    kernel->launch.Encode(out);
     for (const CodeFormat format : target_.formats) {
       const auto renderer = render::RendererFor(format);
       UOPD_CHECK(renderer.ok());
