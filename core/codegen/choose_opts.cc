@@ -6,10 +6,10 @@
 #include "core/base/digest.h"
 #include "core/base/text.h"
 #include "core/codegen/estimate.h"
-#include "core/codegen/opt/heuristic/choose_online.h"
-#include "core/codegen/opt/heuristic/draft_opts.h"
-#include "core/codegen/opt/heuristic/heuristic.h"
-#include "core/codegen/opt/opt_plan.h"
+#include "core/codegen/opts/heuristic/choose_online.h"
+#include "core/codegen/opts/heuristic/draft_opts.h"
+#include "core/codegen/opts/heuristic/heuristic.h"
+#include "core/codegen/opts/opt_plan.h"
 #include "core/codegen/pass_table.h"
 #include "core/ir/graph.h"
 #include "core/ir/shape.h"
@@ -72,9 +72,10 @@ std::string KernelName(const UOpContext& ctx, UOp sink, std::span<const Opt> opt
     const uint64_t at = position.size();
     position[u.id()] = at;
   }
-  for (const Opt& o : opts)
-    h = Mix(Mix(h, uint64_t(o.kind) << 32 | uint64_t(uint32_t(o.axis))),
-            static_cast<uint64_t>(o.amount));
+  for (const Opt& opt : opts) {
+    const StoredOpt o = Stored(opt);
+    h = Mix(Mix(h, o.kind << 32 | uint64_t(uint32_t(o.axis))), static_cast<uint64_t>(o.amount));
+  }
   std::string digits;
   for (int i = 0; i < 8; ++i) digits += "0123456789abcdef"[h >> (4 * i) & 15];
   if (sizes.size() > 60) sizes = Cat("_", Axes(ctx, sink).size(), "d");

@@ -22,53 +22,17 @@
 #include "core/base/status.h"
 #include "core/base/target/target.h"
 #include "core/codegen/launch_size.h"
+#include "core/codegen/opts/opt.h"
 #include "core/ir/context.h"
 
 namespace uopd::codegen {
-
-// One decision about a kernel. `axis` is a position in Axes(), for PACK in Loads(), for STREAM in
-// Stores(), for PREFETCH in Reads() (opt/opt_plan.h). Amount 0 is the whole axis. The amount of a
-// PREFETCH, SWAP or MERGE is a position in Axes(). That of TC is the number of one of the target's matrix
-// instructions that fit, counted from 1; 0 is the first one too. Opts after an ONLINE count the axes and
-// loads of the kernel that it makes (opt/online/online.h). The numbers are stored in caches.
-enum class OptKind : uint8_t {
-  kUpcast,
-  kUnroll,
-  kThread,
-  kVector,
-  kPack,
-  kStream,
-  kPrefetch,
-  kTensorCore,
-  kBlock,
-  kLocal,
-  kGroup,
-  kGroupTop,
-  kSwap,
-  kPadTo,
-  kNoLocals,
-  kOnline,
-  kPipeline,
-  kRaster,
-  kPersist,
-  kMerge
-};
-inline constexpr int kOptKinds = 20;
-struct Opt {
-  OptKind kind = OptKind::kUpcast;
-  int axis = 0;
-  int64_t amount = 0;
-  bool operator==(const Opt&) const = default;
-};
-std::string Text(const Opt& opt);                         // "UPCAST(0, 4)"
-std::optional<OptKind> OptKindOf(std::string_view name);  // of "UPCAST"
 
 struct Options {
   bool noopt = false;      // run neither the heuristic nor the choice of a loop order
   bool fast_math = false;  // allow identities of real numbers that change IEEE results
   const std::vector<Opt>* opts = nullptr;  // if set: apply exactly these, skip the heuristic
   bool draft =
-      false;  // shrink what the heuristic chose, for a quick compile (opt/heuristic/draft_opts.h)
+      false;  // shrink what the heuristic chose, for a quick compile (opts/heuristic/draft_opts.h)
 };
 
 struct BufferUse {

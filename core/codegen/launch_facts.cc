@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "core/codegen/opt/pipeline_form.h"
 #include "core/codegen/pass_table.h"
 #include "core/codegen/passes/polls.h"
 #include "core/ir/shape.h"
@@ -59,8 +58,7 @@ absl::Status ChooseCopies(KernelWork& work) {
          .most_threads = work.target.max_block_threads};
   if (!way.bulk || !work.Has(OptKind::kPipeline)) return absl::OkStatus();
   for (const Opt& opt : work.kernel.applied) {
-    if (opt.kind == OptKind::kPipeline)
-      way.producers = PipelineForm::Of(opt.amount).producer_warps * work.target.warp_lanes;
+    if (opt.kind == OptKind::kPipeline) way.producers = opt.warps * work.target.warp_lanes;
   }
   UOPD_ASSIGN(const std::span<const Pass> before, PassesUpTo("choose_copies"));
   UOPD_ASSIGN(const std::span<const Pass> with_copies, PassesUpTo("barriers"));

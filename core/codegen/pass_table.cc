@@ -8,12 +8,11 @@
 #include "core/base/text.h"
 #include "core/codegen/choose_opts.h"
 #include "core/codegen/launch_facts.h"
-#include "core/codegen/opt/apply.h"
-#include "core/codegen/opt/online/skipped_blocks.h"
-#include "core/codegen/opt/order_loops.h"
-#include "core/codegen/opt/pipeline_form.h"
-#include "core/codegen/opt/prepare_stages.h"
-#include "core/codegen/opt/sum_blocks.h"
+#include "core/codegen/opts/online/skipped_blocks.h"
+#include "core/codegen/opts/opt_plan.h"
+#include "core/codegen/opts/order_loops.h"
+#include "core/codegen/opts/prepare_stages.h"
+#include "core/codegen/opts/sum_blocks.h"
 #include "core/codegen/passes/blocks/barriers.h"
 #include "core/codegen/passes/blocks/group_mma.h"
 #include "core/codegen/passes/blocks/hoist_shared.h"
@@ -103,7 +102,7 @@ absl::Status RunJoinMaxima(Work& w) {
 absl::Status RunPipeline(Work& w) {
   for (const Opt& opt : w.kernel.applied) {
     if (opt.kind != OptKind::kPipeline) continue;
-    w.way.parts = PipelineForm::Of(opt.amount).parts;
+    w.way.parts = opt.amount;
     w.root = Pipeline(w.ctx, w.root, w.way);
   }
   return absl::OkStatus();
@@ -139,25 +138,25 @@ absl::Status RunVerify(Work& w) {
 }
 
 constexpr Pass kPasses[] = {
-    {"prepare_stages", kAll, kKernel, kKernel, "codegen/opt/prepare_stages.cc",
+    {"prepare_stages", kAll, kKernel, kKernel, "codegen/opts/prepare_stages.cc",
      "moves sums of staged values into the loop that stages them; gives the other loops different "
      "RANGEs",
      [](Work& w) { return Made(w, PrepareStages(w.ctx, w.root)); }},
     {"choose_opts", kAll, kKernel, kKernel, "codegen/choose_opts.cc",
-     "takes the opts of the caller, or those of the heuristic (`opt/heuristic/`, a file for each "
+     "takes the opts of the caller, or those of the heuristic (`opts/heuristic/`, a file for each "
      "step), for a draft with a small register tile (below); names the kernel",
      ChooseOpts},
-    {"apply_opts", kAll, kKernel, kKernel, "codegen/opt/apply.cc",
+    {"apply_opts", kAll, kKernel, kKernel, "codegen/opts/opt_plan.cc",
      "checks each opt, then splits the ranges, gates the padding, packs operands and keeps partial "
      "sums, in one rebuild",
      [](Work& w) { return Made(w, ApplyOpts(w.ctx, w.root, w.target, w.kernel.applied)); }},
-    {"trim_blocks", kAll, kKernel, kKernel, "codegen/opt/online/trim_blocks.cc",
+    {"trim_blocks", kAll, kKernel, kKernel, "codegen/opts/online/trim_blocks.cc",
      "ends the loop over blocks of ONLINE where a mask hides the rest (below, Rows in blocks)",
      [](Work& w) { return Made(w, TrimBlocks(w.ctx, w.root)); }},
     {"map_threads", kGpus, kKernel, kKernel, "codegen/passes/blocks/map_threads.cc",
      "gives GLOBAL and LOCAL ranges to the blocks and threads of a launch (below, Blocks)",
      RunMapThreads},
-    {"order_loops", kCpus, kKernel, kKernel, "codegen/opt/order_loops.cc",
+    {"order_loops", kCpus, kKernel, kKernel, "codegen/opts/order_loops.cc",
      "chooses the order of output loops that moves the fewest bytes", RunOrderLoops},
     {"simplify", kAll, kKernel, kKernel, "rules/simplify.cc",
      "applies the [rules](rules.md); with fast math also float identities", RunSimplify},
@@ -168,7 +167,7 @@ constexpr Pass kPasses[] = {
      "replaces EXP2, EXP, LOG2, LOG, SIN, COS and POW by polynomials; EXP2 and EXP stay, with a "
      "tag, if the target scales by powers of two in one instruction",
      RunDecomposeTranscendentals},
-    {"block_sums", kAll, kKernel, kKernel, "codegen/opt/sum_blocks.cc",
+    {"block_sums", kAll, kKernel, kKernel, "codegen/opts/sum_blocks.cc",
      "cuts long sums of floats into blocks that have sums of their own (below, Numbers)",
      RunBlockSums},
     {"lower_stages", kAll, kKernel, kKernel, "codegen/passes/stages.cc",

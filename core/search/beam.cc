@@ -27,9 +27,10 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 std::string KeyOf(const Opts& opts) {
   std::string out;
   for (const codegen::Opt& opt : opts) {
-    PutVarint(out, static_cast<uint64_t>(opt.kind));
-    PutSigned(out, opt.axis);
-    PutSigned(out, opt.amount);
+    const codegen::StoredOpt stored = codegen::Stored(opt);
+    PutVarint(out, stored.kind);
+    PutSigned(out, stored.axis);
+    PutSigned(out, stored.amount);
   }
   return out;
 }

@@ -182,7 +182,7 @@ std::vector<float> FeaturesOf(const KernelInfo& kernel, const Opts& opts) {
   std::vector<float> out(kKinds * kAxes);
   for (const codegen::Opt& opt : opts) {
     const auto axis = static_cast<size_t>(std::clamp<int64_t>(opt.axis, 0, kAxes - 1));
-    double amount = static_cast<double>(std::max<int64_t>(opt.amount, 0));
+    double amount = static_cast<double>(std::max<int64_t>(codegen::Stored(opt).amount, 0));
     if (opt.amount == 0) {
       const bool sized = axis < kernel.axes.size() && kernel.axes[axis].size > 0;
       amount = sized ? static_cast<double>(kernel.axes[axis].size) : 1;

@@ -5,36 +5,25 @@
 #pragma once
 #include <cstdint>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "core/codegen/codegen.h"
+#include "core/codegen/opts/opt_row.h"
 
 namespace uopd::search {
 
 // Only so many axes of a kernel are tuned: the outer ones.
 inline constexpr int kMaxAxes = 8;
 
-// One axis of the kernel, at the position that Opt::axis names.
-struct AxisInfo {
-  int64_t size = 0;  // iterations; 0: symbolic
-  bool is_reduce = false;
-};
+using codegen::AxisInfo;
+using codegen::KernelInfo;
 // What the opts of a kernel may name.
-struct KernelInfo {
-  std::vector<AxisInfo> axes;
-  int loads = 0;   // codegen::Loads
-  int stores = 0;  // codegen::Stores
-  int reads = 0;   // codegen::Reads
-  // Pairs of axes that MERGE may make one: every load of a reduction moves along both or along none.
-  std::vector<std::pair<int, int>> merges;
-};
 KernelInfo InfoOf(const ir::UOpContext& ctx, ir::UOp sink);
 
 using Opts = std::vector<codegen::Opt>;
 
-// Sorts opts by kind (ONLINE, MERGE, THREAD, PADTO, NOLOCALS, VECTOR, TC, LOCAL, GROUP, GROUPTOP, UPCAST, UNROLL, BLOCK, PACK,
-// STREAM, PREFETCH, SWAP), then by axis. In this order opts of all kinds can apply together, and the same decisions always give the same list.
+// Sorts opts by kind, in the order of codegen::OptRows, then by axis. In this order opts of all kinds can apply together,
+// and the same decisions always give the same list.
 Opts Canonical(Opts opts);
 
 // The product of the amounts of UPCAST and UNROLL: the factor by which opts multiply code size. A
@@ -42,8 +31,8 @@ Opts Canonical(Opts opts);
 int64_t UnrolledElements(std::span<const AxisInfo> axes, const Opts& opts);
 
 // All canonical lists that are one step away: one more opt, one opt with another amount or along another axis, or one opt
-// less. Obviously illegal ones are left out; codegen::Lower decides about the others. Amounts come
-// from a table that depends on the target. A list has at most one opt of each kind per axis, but any MERGEs.
+// less. Obviously illegal ones are left out; codegen::Lower decides about the others. Each row of the table of opts says which of its
+// opts are tried (OptRow::amounts, OptRow::moves). A list has at most one opt of each kind per axis, but any MERGEs.
 std::vector<Opts> Neighbours(const KernelInfo& kernel, const Target& target, const Opts& opts);
 
 }  // namespace uopd::search

@@ -7,31 +7,24 @@
 namespace uopd::search {
 
 using codegen::Opt;
-using codegen::OptKind;
+using codegen::OptRow;
 
 TooLong::Length TooLong::LengthOf(const Opts& opts) const {
   Length out;
   for (const Opt& opt : opts) {
-    switch (opt.kind) {
-      case OptKind::kUpcast:
-      case OptKind::kUnroll: {
+    switch (codegen::RowOf(opt.kind).length) {
+      case OptRow::Length::kCopies: {
         const bool known = opt.axis >= 0 && opt.axis < static_cast<int>(axes_.size());
         const int64_t whole = known ? axes_[static_cast<size_t>(opt.axis)].size : 0;
         out.grows.push_back({opt.kind, opt.axis, opt.amount == 0 ? whole : opt.amount});
         break;
       }
-      case OptKind::kPack:
+      case OptRow::Length::kLonger:
         out.grows.push_back(opt);
         break;
-      case OptKind::kThread:  // loops, and how the memory is accessed
-      case OptKind::kBlock:
-      case OptKind::kStream:
-      case OptKind::kPrefetch:
-      case OptKind::kSwap:
-      case OptKind::kRaster:
-      case OptKind::kPersist:
+      case OptRow::Length::kNot:
         break;
-      default:
+      case OptRow::Length::kOther:
         out.same.push_back(opt);
     }
   }

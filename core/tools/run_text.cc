@@ -9,7 +9,7 @@
 #include "core/base/target/gpu_targets.h"
 #include "core/base/text.h"
 #include "core/codegen/codegen.h"
-#include "core/codegen/opt/parse_opts.h"
+#include "core/codegen/opts/opt.h"
 #include "core/codegen/pass_table.h"
 #include "core/ir/graph.h"
 #include "core/ir/io/print.h"

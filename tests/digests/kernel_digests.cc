@@ -19,10 +19,10 @@
 
 #include "core/base/digest.h"
 #include "core/base/text.h"
-#include "core/codegen/opt/opt_plan.h"
-#include "core/codegen/opt/parse_opts.h"
-#include "core/codegen/opt/pipeline_form.h"
-#include "core/codegen/opt/prepare_stages.h"
+#include "core/codegen/opts/kinds/pipeline.h"
+#include "core/codegen/opts/opt.h"
+#include "core/codegen/opts/opt_plan.h"
+#include "core/codegen/opts/prepare_stages.h"
 #include "core/ir/io/wire.h"
 #include "core/render/renderer.h"
 #include "tests/digests/digest_graphs.h"
@@ -64,7 +64,7 @@ class KernelTexts {
   }
   // The kernels of a ring of parts, one for each matrix instruction that fits.
   std::string Ring(std::string_view wire, const std::vector<codegen::Opt>& threads, int64_t steps,
-                   int64_t form) const {
+                   int64_t parts, int64_t warps) const {
     using enum codegen::OptKind;
     std::string out;
     for (int64_t number = 1; number <= std::ssize(target_.target.matrix_instructions); ++number) {
@@ -79,7 +79,7 @@ class KernelTexts {
       for (const codegen::Opt& opt : threads) (void)plan.Add(opt);
       (void)plan.Add({kUnroll, sum, steps});
       (void)plan.Add({kBlock, sum, 1});
-      (void)plan.Add({kPipeline, sum, form});
+      (void)plan.Add({kPipeline, sum, parts, warps});
       const std::vector<codegen::Opt> opts = plan.opts();
       out += Lowered(wire, {.opts = &opts});
     }
@@ -108,10 +108,8 @@ class KernelTexts {
       if (opt.kind == kMerge || opt.kind == kSwap || opt.kind == kPrefetch)
         opt.amount = static_cast<int64_t>(random() % plan.axes());
       if (opt.kind == kPipeline) {
-        const auto& warps = codegen::PipelineForm::kProducerWarps;
-        opt.amount = codegen::PipelineForm{2 + static_cast<int64_t>(random() % 3),
-                                           warps[random() % warps.size()]}
-                         .Amount();
+        opt.amount = 2 + static_cast<int64_t>(random() % 3);
+        opt.warps = codegen::kCopyingWarps[random() % codegen::kCopyingWarps.size()];
       }
       if (random() % 4 != 0 || tries > 2) (void)plan.Add(opt);
     }
@@ -222,9 +220,8 @@ class Digester {
            {"", "LOCAL(0, 2)", "LOCAL(1, 4)", "UPCAST(0, 2) LOCAL(1, 2)", "GROUP(2, 2)"}) {
         for (const int64_t steps : {1, 4, 16}) {
           for (const int64_t parts : {2, 3, 8}) {
-            for (const int64_t producers : codegen::PipelineForm::kProducerWarps) {
-              Keep(texts_.Ring(wire, *codegen::ParseOpts(threads), steps,
-                               codegen::PipelineForm{parts, producers}.Amount()));
+            for (const int64_t producers : codegen::kCopyingWarps) {
+              Keep(texts_.Ring(wire, *codegen::ParseOpts(threads), steps, parts, producers));
             }
           }
         }

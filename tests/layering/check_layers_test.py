@@ -17,7 +17,7 @@ class LayersTest(unittest.TestCase):
         self.assertEqual(self.complaints("server/main.cc", '"server/http/http_server.h"', '"server/rpc/service.h"'), [])
 
     def test_upward_is_refused(self):
-        for path, name in [("core/base/telemetry/log.cc", '"core/ir/uop.h"'), ("core/render/c.cc", '"core/codegen/opt.h"'),
+        for path, name in [("core/base/telemetry/log.cc", '"core/ir/uop.h"'), ("core/render/c.cc", '"core/codegen/opts.h"'),
                            ("cache/store/blob.cc", '"core/ir/uop.h"'), ("client/cpp/a.cc", '"server/engine/engine.h"'),
                            ("client/cpp/a.cc", '"devices/api/device.h"'), ("devices/api/a.h", '"devices/cpu/cpu.h"'),
                            ("server/engine/a.cc", '"uopd/v1/uopd.pb.h"'), ("devices/cuda/a.cc", '"devices/cpu/b.h"'),

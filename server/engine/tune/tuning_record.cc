@@ -8,37 +8,34 @@ namespace uopd::engine {
 namespace {
 
 constexpr uint64_t kMaxOpts = 256;
+constexpr uint64_t kMaxAxis = 1 << 16;
 
 bool GetOpts(ByteReader& in, Opts& out) {
   uint64_t n;
   if (!in.Varint(n) || n > kMaxOpts) return false;
   for (uint64_t i = 0; i < n; ++i) {
-    uint64_t kind, axis;
-    codegen::Opt opt;
-    if (!in.Varint(kind) || !in.Varint(axis) || !in.Signed(opt.amount)) return false;
-    if (kind >= codegen::kOptKinds || axis > 1 << 16) return false;
-    opt.kind = static_cast<codegen::OptKind>(kind);
-    opt.axis = static_cast<int>(axis);
-    out.push_back(opt);
+    codegen::StoredOpt stored;
+    uint64_t axis;
+    if (!in.Varint(stored.kind) || !in.Varint(axis) || !in.Signed(stored.amount) || axis > kMaxAxis)
+      return false;
+    stored.axis = static_cast<int64_t>(axis);
+    const auto opt = codegen::FromStored(stored);
+    if (!opt.ok()) return false;
+    out.push_back(*opt);
   }
   return true;
 }
 
 }  // namespace
 
-std::string Text(const Opts& opts) {
-  std::string out = "[";
-  for (const codegen::Opt& opt : opts) Append(out, out.size() > 1 ? ", " : "", codegen::Text(opt));
-  return out + "]";
-}
-
 std::string TuningRecord::Encode() const {
   std::string out;
   PutVarint(out, opts.size());
   for (const codegen::Opt& opt : opts) {
-    PutVarint(out, static_cast<uint64_t>(opt.kind));
-    PutVarint(out, static_cast<uint64_t>(opt.axis));
-    PutSigned(out, opt.amount);
+    const codegen::StoredOpt stored = codegen::Stored(opt);
+    PutVarint(out, stored.kind);
+    PutVarint(out, static_cast<uint64_t>(stored.axis));
+    PutSigned(out, stored.amount);
   }
   PutDouble(out, seconds);
   PutDouble(out, heuristic_seconds);

@@ -15,7 +15,6 @@ namespace uopd::engine {
 inline constexpr int kTuningRecordVersion = 1;
 
 using Opts = std::vector<codegen::Opt>;
-std::string Text(const Opts& opts);  // "[UPCAST(0, 4), THREAD(1, 2)]"
 
 struct TuningRecord {
   Opts opts;                         // the fastest opts; may be the heuristic's choice

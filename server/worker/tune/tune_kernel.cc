@@ -16,12 +16,6 @@
 namespace uopd::worker {
 namespace {
 
-std::string TextOf(const search::Opts& opts) {
-  std::string out = "[";
-  for (const codegen::Opt& opt : opts) Append(out, out.size() > 1 ? ", " : "", codegen::Text(opt));
-  return out + "]";
-}
-
 constexpr double kLeastGain = 0.01;  // of the heuristic's time, that another choice must save
 constexpr double kMostSeconds = 5;   // of all rounds, but kLeastRounds are made
 constexpr int kLeastRounds = 3;
@@ -71,9 +65,9 @@ class Tuner {
     UOPD_TRY(Compare(finalists));
     for (const Finalist& f : finalists) {
       if (f.status.ok()) continue;
-      out.rejected.push_back(Cat(TextOf(f.candidate.opts), ": ", StatusText(f.status)));
+      out.rejected.push_back(Cat(Text(f.candidate.opts), ": ", StatusText(f.status)));
       UOPD_LOG(kWarn, "a tuned kernel is rejected", {"kernel", f.candidate.kernel.name},
-               {"opts", TextOf(f.candidate.opts)}, {"error", f.status});
+               {"opts", Text(f.candidate.opts)}, {"error", f.status});
     }
     const Finalist* best = Best(finalists);
     if (best == nullptr) {

@@ -11,7 +11,7 @@
 #include "core/base/target/gpu_targets.h"
 #include "core/base/text.h"
 #include "core/codegen/codegen.h"
-#include "core/codegen/opt/parse_opts.h"
+#include "core/codegen/opts/opt.h"
 #include "core/ir/io/wire.h"
 #include "core/ir/verify/spec.h"
 #include "core/render/renderer.h"

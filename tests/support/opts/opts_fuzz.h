@@ -8,9 +8,10 @@
 #include <set>
 
 #include "core/base/target/matrix_instructions.h"
-#include "core/codegen/opt/apply.h"
-#include "core/codegen/opt/pipeline_form.h"
-#include "core/codegen/opt/prepare_stages.h"
+#include "core/codegen/opts/kinds/pipeline.h"
+#include "core/codegen/opts/opt_plan.h"
+#include "core/codegen/opts/opt_row.h"
+#include "core/codegen/opts/prepare_stages.h"
 #include "core/ir/graph.h"
 #include "gtest/gtest.h"
 #include "tests/support/lowered_run.h"
@@ -31,12 +32,10 @@ inline bool VectorsMeet(const ir::UOpContext& ctx, ir::UOp kernel) {
   return false;
 }
 
-// The amount of a PIPELINE (opt/pipeline_form.h).
-inline int64_t RandomParts(std::mt19937_64& random) {
-  const auto& warps = codegen::PipelineForm::kProducerWarps;
-  return codegen::PipelineForm{2 + static_cast<int64_t>(random() % 3),
-                               warps[random() % warps.size()]}
-      .Amount();
+inline codegen::Opt RandomPipeline(size_t axis, std::mt19937_64& random) {
+  const int64_t parts = 2 + static_cast<int64_t>(random() % 3);
+  const int64_t warps = codegen::kCopyingWarps[random() % codegen::kCopyingWarps.size()];
+  return {codegen::OptKind::kPipeline, static_cast<int>(axis), parts, warps};
 }
 
 // The first opts of a list that copies pieces of the operands of a product through a ring of parts, as far as they apply:
@@ -65,7 +64,22 @@ inline void AddRing(codegen::OptPlan& plan, ir::UOpContext& ctx, ir::UOp sink, c
   if (random() % 2 == 0) add(OptKind::kUpcast, random() % axes, 2);
   if (random() % 4 != 0) add(OptKind::kUnroll, sum, int64_t{1} << (1 + random() % 2));
   add(OptKind::kBlock, sum, 1);
-  add(OptKind::kPipeline, sum, RandomParts(random));
+  (void)plan.Add(RandomPipeline(sum, random));
+}
+
+// An opt of the row, about one of so many axes.
+inline codegen::Opt RandomOpt(const codegen::OptRow& row, size_t axes, std::mt19937_64& random) {
+  using enum codegen::Operand::Names;
+  constexpr int64_t kAmounts[] = {2, 3, 4, 5, 8, 16, 0};
+  const auto number = [&](const codegen::Operand& operand) -> int64_t {
+    if (operand.names == kNothing) return 0;
+    if (operand.names == kPart || operand.names == kNumber)
+      return kAmounts[random() % std::size(kAmounts)];
+    if (operand.names == kInstruction) return static_cast<int64_t>(random() % 2);
+    return static_cast<int64_t>(random() % axes);
+  };
+  if (row.kind == codegen::OptKind::kPipeline) return RandomPipeline(random() % axes, random);
+  return {row.kind, static_cast<int>(number(row.axis)), number(row.amount)};
 }
 
 // The opts that say which thread computes what, on targets with blocks.
@@ -99,16 +113,16 @@ inline std::vector<codegen::Opt> RandomOpts(ir::UOpContext& ctx, ir::UOp sink, c
   const int others = ring ? static_cast<int>(random() % 4) : 8;
   // Half of the lists have many threads, in several reductions.
   const bool threads = target.blocks && !ring && random() % 2 == 0;
+  std::vector<const codegen::OptRow*> rows;
+  for (const codegen::OptRow* row : codegen::OptRows()) {
+    if (row->IsFor(target)) rows.push_back(row);
+  }
   for (int i = 0; i < others; ++i) {
-    const size_t kinds =
-        target.blocks ? codegen::kOptKinds : static_cast<size_t>(codegen::OptKind::kLocal);
-    codegen::Opt opt{static_cast<codegen::OptKind>(random() % kinds),
-                     static_cast<int>(random() % axes), kAmounts[random() % std::size(kAmounts)]};
-    if (threads) opt.kind = kThreadOpts[random() % std::size(kThreadOpts)];
-    if (opt.kind == codegen::OptKind::kTensorCore) opt.amount %= 2;
-    if (opt.kind == codegen::OptKind::kPipeline && target.bulk_copies)
-      opt.amount = RandomParts(random);
-    if (opt.kind == codegen::OptKind::kOnline) continue;
+    const codegen::OptRow& row =
+        threads ? codegen::RowOf(kThreadOpts[random() % std::size(kThreadOpts)])
+                : *rows[random() % rows.size()];
+    if (row.kind == codegen::OptKind::kOnline) continue;
+    const codegen::Opt opt = RandomOpt(row, axes, random);
     // Unrolled tiles of many copies are no kernels that anybody wants to wait for.
     if (opt.kind == codegen::OptKind::kUnroll && !begin.empty()) continue;
     const absl::Status added = plan.Add(opt);

@@ -8,7 +8,7 @@
 //   - a STAGE becomes an array that the threads of a block share and fill together (shared_stage.h);
 //   - threads that have no part of their own in a STORE do not store, and do not load what others store.
 //
-// Where blocks are PERSISTent (opt/blocks/opt_threads.cc), the launch has fewer blocks than there are iterations of the GLOBAL
+// Where blocks are PERSISTent (opts/kinds/launch_order.cc), the launch has fewer blocks than there are iterations of the GLOBAL
 // ranges. Block b of n does the iterations b, b + n, b + 2n, ... in a loop around all statements.
 //
 // Invariants of the result: no GLOBAL or LOCAL ranges; SPECIALs instead; every STAGE is shared.
@@ -26,7 +26,7 @@ struct ThreadMap {
 };
 
 // INVALID_ARGUMENT: a block has more threads than the target allows, or there are more blocks than
-// fit in a launch. REQUIRES: target.blocks; a kernel after OptPlan::Make. `persistent` is the number of blocks of
+// fit in a launch. REQUIRES: target.blocks; a kernel after MakeKernel. `persistent` is the number of blocks of
 // PERSIST; 0: a block for each iteration.
 absl::StatusOr<ThreadMap> MapThreads(ir::UOpContext& ctx, ir::UOp sink, const Target& target,
                                      int64_t persistent = 0);

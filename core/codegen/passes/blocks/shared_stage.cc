@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "absl/container/flat_hash_set.h"
-#include "core/codegen/opt/online/online.h"
+#include "core/codegen/opts/online/online.h"
 #include "core/codegen/passes/rebuild.h"
 #include "core/codegen/passes/stages.h"
 #include "core/codegen/passes/vectorise.h"

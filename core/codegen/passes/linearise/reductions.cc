@@ -25,7 +25,7 @@ using ir::UOp;
 constexpr ir::OpSet kProducts = {Op::WMMA, Op::MMA,
                                  Op::GROUP_PRODUCT};  // they add to an accumulator
 
-// The statements that fill an array: STOREs, or a WMMA_BLOCK. Those of states (opt/online/online.h) may have
+// The statements that fill an array: STOREs, or a WMMA_BLOCK. Those of states (opts/online/online.h) may have
 // loops of their own: ENDs.
 std::vector<UOp> StoresOf(UOp array) {
   std::vector<UOp> out;

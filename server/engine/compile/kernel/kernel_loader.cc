@@ -26,7 +26,7 @@ absl::StatusOr<LoadedKernel> KernelLoader::Get(const RequestContext& request,
                                                const KernelRequest& wanted, PhaseTimings* timings) {
   std::string environment =
       graph_compiler_.ChoiceEnvironment(wanted.device->device(), wanted.options);
-  if (wanted.opts != nullptr) Append(environment, " opts=", Text(*wanted.opts));
+  if (wanted.opts != nullptr) Append(environment, " opts=", codegen::StoredText(*wanted.opts));
   const Digest graph = HashBytes(wanted.graph);
   const Form optimised{kOptimisedStores, graph, ChoiceKey(kOptimisedStores, graph, environment)};
   if (auto kernel = Find({optimised.choice.address(), wanted.device}))

@@ -40,11 +40,12 @@ bool GetOpts(ByteReader& in, std::vector<codegen::Opt>& out) {
   uint64_t n;
   if (!in.Varint(n) || n > kMaxOpts) return false;
   for (uint64_t i = 0; i < n; ++i) {
-    uint64_t kind;
-    int64_t axis, amount;
-    if (!in.Varint(kind) || !in.Signed(axis) || !in.Signed(amount)) return false;
-    if (kind >= codegen::kOptKinds || axis < 0 || axis > INT32_MAX) return false;
-    out.push_back({static_cast<codegen::OptKind>(kind), static_cast<int>(axis), amount});
+    codegen::StoredOpt stored;
+    if (!in.Varint(stored.kind) || !in.Signed(stored.axis) || !in.Signed(stored.amount))
+      return false;
+    const auto opt = codegen::FromStored(stored);
+    if (!opt.ok()) return false;
+    out.push_back(*opt);
   }
   return true;
 }
@@ -81,9 +82,10 @@ std::string KernelRecord::Encode() const {
   launch.Encode(out);
   PutVarint(out, opts.size());
   for (const codegen::Opt& opt : opts) {
-    PutVarint(out, static_cast<uint64_t>(opt.kind));
-    PutSigned(out, opt.axis);
-    PutSigned(out, opt.amount);
+    const codegen::StoredOpt stored = codegen::Stored(opt);
+    PutVarint(out, stored.kind);
+    PutSigned(out, stored.axis);
+    PutSigned(out, stored.amount);
   }
   PutDouble(out, flops);
   PutDouble(out, bytes);

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "core/base/target/gpu_targets.h"
-#include "core/codegen/opt/opt_plan.h"
+#include "core/codegen/opts/opt_plan.h"
 #include "core/ir/graph.h"
 #include "core/rules/simplify.h"
 #include "gtest/gtest.h"

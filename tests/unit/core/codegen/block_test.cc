@@ -3,8 +3,8 @@
 // the interpreter, with odd sizes and guarded buffers.
 #include <gmock/gmock.h>
 
-#include "core/codegen/opt/heuristic/heuristic.h"
-#include "core/codegen/opt/opt_plan.h"
+#include "core/codegen/opts/heuristic/heuristic.h"
+#include "core/codegen/opts/opt_plan.h"
 #include "core/ir/graph.h"
 #include "gtest/gtest.h"
 #include "tests/support/kernel_check.h"

@@ -127,12 +127,12 @@ bool CopiesBoxes(const Target& target, const BulkProduct& p, Dtype d,
   return HowItCopies(target, p, d, opts) == CopiedBy::kBoxes;
 }
 
-std::vector<Opt> BulkOpts(int axis, int64_t parts, int64_t unroll = 2) {
+std::vector<Opt> BulkOpts(int axis, int64_t parts, int64_t unroll = 2, int64_t warps = 0) {
   return {{OptKind::kTensorCore, axis, 0},
           {OptKind::kLocal, axis - 2, 2},
           {OptKind::kUnroll, axis, unroll},
           {OptKind::kBlock, axis, 1},
-          {OptKind::kPipeline, axis, parts}};
+          {OptKind::kPipeline, axis, parts, warps}};
 }
 
 TEST(BulkPlanTest, WholeTilesAreCopiedAsBoxes) {
@@ -194,26 +194,26 @@ TEST(BulkPlanTest, BarriersNeedRoom) {
 
 // Warps that copy alone: one, or a group that gives its registers to the others.
 TEST(RolePlanTest, WarpsCopyForOthers) {
-  for (const int64_t producers : {10, 40}) {
+  for (const int64_t producers : {1, 4}) {
     for (const int64_t parts : {2, 3, 4}) {
       for (const bool transposed : {false, true}) {
         for (const int64_t k : {32, 160}) {
           EXPECT_EQ(HowItCopies(BulkTarget("wgmma_bf16_n32"), {128, 32, k, transposed, !transposed},
-                                Dtype::BF16, BulkOpts(2, parts + producers)),
+                                Dtype::BF16, BulkOpts(2, parts, 2, producers)),
                     k == 32 ? CopiedBy::kThreads : CopiedBy::kRoles)
               << parts << ' ' << producers << ' ' << transposed << ' ' << k;
         }
       }
     }
     EXPECT_EQ(HowItCopies(BulkTarget("wgmma_i8_n32"), {128, 64, 256, false, true}, Dtype::I8,
-                          BulkOpts(2, 3 + producers)),
+                          BulkOpts(2, 3, 2, producers)),
               CopiedBy::kRoles);
     EXPECT_EQ(HowItCopies(BulkTarget("wgmma_bf16_n32"), {128, 32, 96, false, true, 3}, Dtype::BF16,
-                          BulkOpts(3, 2 + producers)),
+                          BulkOpts(3, 2, 2, producers)),
               CopiedBy::kRoles);
     // No whole tiles.
     EXPECT_EQ(HowItCopies(BulkTarget("wgmma_bf16_n32"), {128, 40, 192, false, true}, Dtype::BF16,
-                          BulkOpts(2, 3 + producers)),
+                          BulkOpts(2, 3, 2, producers)),
               CopiedBy::kThreads);
   }
 }
@@ -222,21 +222,21 @@ TEST(RolePlanTest, RolesNeedRoomForTheirThreadsAndBarriers) {
   Target target = BulkTarget("wgmma_bf16_n32");
   const BulkProduct p{128, 64, 192, false, true};
   target.max_block_threads = 287;
-  EXPECT_EQ(HowItCopies(target, p, Dtype::BF16, BulkOpts(2, 12)), CopiedBy::kBoxes);
+  EXPECT_EQ(HowItCopies(target, p, Dtype::BF16, BulkOpts(2, 2, 2, 1)), CopiedBy::kBoxes);
   target.max_block_threads = 288;
-  EXPECT_EQ(HowItCopies(target, p, Dtype::BF16, BulkOpts(2, 12)), CopiedBy::kRoles);
+  EXPECT_EQ(HowItCopies(target, p, Dtype::BF16, BulkOpts(2, 2, 2, 1)), CopiedBy::kRoles);
   const int64_t tiles = 2 * (128 + 32) * 32 * 2;
   target.shared_bytes = tiles + 128;
-  EXPECT_EQ(HowItCopies(target, p, Dtype::BF16, BulkOpts(2, 12)), CopiedBy::kBoxes);
+  EXPECT_EQ(HowItCopies(target, p, Dtype::BF16, BulkOpts(2, 2, 2, 1)), CopiedBy::kBoxes);
   target.shared_bytes = tiles + 256;
-  EXPECT_EQ(HowItCopies(target, p, Dtype::BF16, BulkOpts(2, 12)), CopiedBy::kRoles);
+  EXPECT_EQ(HowItCopies(target, p, Dtype::BF16, BulkOpts(2, 2, 2, 1)), CopiedBy::kRoles);
 }
 
 TEST(RolePlanTest, ABlockHasTheThreadsAndRegistersOfItsRoles) {
   for (const int64_t producers : {1, 4}) {
     UOpContext ctx;
     codegen::Options options;
-    const std::vector<Opt> opts = BulkOpts(2, 3 + 10 * producers);
+    const std::vector<Opt> opts = BulkOpts(2, 3, 2, producers);
     options.opts = &opts;
     const auto lowered =
         codegen::Lower(ctx, BatchKernel(ctx, {128, 64, 192, false, true}, Dtype::BF16, Dtype::F32),
@@ -262,7 +262,7 @@ TEST(RolePlanTest, ABlockHasTheThreadsAndRegistersOfItsRoles) {
 TEST(RolePlanTest, EveryWaitAndArrivalIsNeeded) {
   UOpContext ctx;
   codegen::Options options;
-  const std::vector<Opt> opts = BulkOpts(2, 12);
+  const std::vector<Opt> opts = BulkOpts(2, 2, 2, 1);
   options.opts = &opts;
   const Target target = BulkTarget("wgmma_bf16_n32");
   const BulkProduct p{128, 32, 192, false, true};

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // MERGE: axes that become one, and the tiles that convolutions get by it.
-#include "core/codegen/opt/merge_axes.h"
+#include "core/codegen/opts/make/merge_axes.h"
 
 #include "core/base/target/gpu_targets.h"
 #include "core/base/target/matrix_instructions.h"
-#include "core/codegen/opt/heuristic/heuristic.h"
-#include "core/codegen/opt/opt_plan.h"
+#include "core/codegen/opts/heuristic/heuristic.h"
+#include "core/codegen/opts/opt_plan.h"
 #include "core/codegen/passes/vectorise.h"
 #include "core/ir/graph.h"
 #include "gmock/gmock.h"

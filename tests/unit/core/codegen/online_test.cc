@@ -5,9 +5,8 @@
 #include <limits>
 #include <tuple>
 
-#include "core/codegen/opt/apply.h"
-#include "core/codegen/opt/opt_plan.h"
-#include "core/codegen/opt/prepare_stages.h"
+#include "core/codegen/opts/opt_plan.h"
+#include "core/codegen/opts/prepare_stages.h"
 #include "core/ir/graph.h"
 #include "gtest/gtest.h"
 #include "tests/support/attention_kernel.h"

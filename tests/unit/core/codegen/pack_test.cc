@@ -3,9 +3,9 @@
 // registers: each against the interpreter, with odd sizes and guarded buffers.
 #include <gmock/gmock.h>
 
-#include "core/codegen/opt/apply.h"
-#include "core/codegen/opt/heuristic/heuristic.h"
-#include "core/codegen/opt/parse_opts.h"
+#include "core/codegen/opts/heuristic/heuristic.h"
+#include "core/codegen/opts/opt.h"
+#include "core/codegen/opts/opt_plan.h"
 #include "core/ir/graph.h"
 #include "gtest/gtest.h"
 #include "tests/support/kernel_check.h"
@@ -121,9 +121,9 @@ TEST(PackOptTest, AddressesOfKeptPositions) {
                    SampleBuffer(Dtype::F32, 128, 2, true)};
   for (uint8_t n = 0; n < 4; ++n) memory[1][static_cast<size_t>(4 * n)] = 3 - n;
   int legal = 0;
-  for (const char* text : {"VECTOR(1, 8) PACK(1, 0)", "VECTOR(1, 8) VECTOR(2, 4) PACK(1, 0)",
-                           "VECTOR(1, 8) UPCAST(0, 2) PACK(1, 0)", "VECTOR(2, 4) PACK(0, 0)",
-                           "VECTOR(2, 4) PACK(1, 0)", "PACK(1, 0)"}) {
+  for (const char* text : {"VECTOR(1, 8) PACK(1)", "VECTOR(1, 8) VECTOR(2, 4) PACK(1)",
+                           "VECTOR(1, 8) UPCAST(0, 2) PACK(1)", "VECTOR(2, 4) PACK(0)",
+                           "VECTOR(2, 4) PACK(1)", "PACK(1)"}) {
     const auto opts = codegen::ParseOpts(text).value();
     if (!codegen::Lower(ctx, kernel, WideTarget(), {.opts = &opts}).ok()) continue;
     ++legal;

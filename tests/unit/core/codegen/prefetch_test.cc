@@ -2,8 +2,8 @@
 // The opt PREFETCH: a load that fetches the next row as well.
 #include <algorithm>
 
-#include "core/codegen/opt/heuristic/heuristic.h"
-#include "core/codegen/opt/opt_plan.h"
+#include "core/codegen/opts/heuristic/heuristic.h"
+#include "core/codegen/opts/opt_plan.h"
 #include "core/render/llvm_ir.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -6,7 +6,7 @@
 
 #include "core/base/target/matrix_instructions.h"
 #include "core/base/text.h"
-#include "core/codegen/opt/opt_plan.h"
+#include "core/codegen/opts/opt_plan.h"
 #include "gtest/gtest.h"
 #include "tests/support/kernel_check.h"
 #include "tests/support/lowered_run.h"

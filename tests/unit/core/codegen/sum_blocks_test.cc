@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Long sums are exact to a few roundings, whatever their loops, sizes and opts.
-#include "core/codegen/opt/sum_blocks.h"
+#include "core/codegen/opts/sum_blocks.h"
 
 #include <cmath>
 #include <cstring>
 #include <random>
 
-#include "core/codegen/opt/parse_opts.h"
+#include "core/codegen/opts/opt.h"
 #include "gtest/gtest.h"
 #include "tests/support/kernel_check.h"
 #include "tests/support/lowered_run.h"

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 // Kernels whose sums have the same form give the same bits, whatever opts made them; and the forms tell apart what gives
 // other bits. UOPD_FUZZ_SUM_FORMS sets how many kernels, UOPD_FUZZ_SEED the first one.
-#include "core/codegen/opt/sum_forms.h"
+#include "core/codegen/opts/sum_forms.h"
 
 #include <cstring>
 #include <map>
 #include <random>
 
 #include "core/base/text.h"
-#include "core/codegen/opt/apply.h"
-#include "core/codegen/opt/parse_opts.h"
+#include "core/codegen/opts/opt.h"
+#include "core/codegen/opts/opt_plan.h"
 #include "core/ir/build.h"
 #include "gtest/gtest.h"
 #include "tests/support/environment.h"

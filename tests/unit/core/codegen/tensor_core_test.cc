@@ -2,7 +2,7 @@
 // TC: sums of products of small elements by matrix instructions, against the interpreter.
 #include <gmock/gmock.h>
 
-#include "core/codegen/opt/apply.h"
+#include "core/codegen/opts/opt_plan.h"
 #include "core/ir/analysis/eval.h"
 #include "core/ir/graph.h"
 #include "core/ir/verify/spec.h"

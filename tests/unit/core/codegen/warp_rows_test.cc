@@ -7,10 +7,9 @@
 
 #include "core/base/target/matrix_instructions.h"
 #include "core/base/text.h"
-#include "core/codegen/opt/apply.h"
-#include "core/codegen/opt/online/row_fragment.h"
-#include "core/codegen/opt/opt_plan.h"
-#include "core/codegen/opt/prepare_stages.h"
+#include "core/codegen/opts/online/row_fragment.h"
+#include "core/codegen/opts/opt_plan.h"
+#include "core/codegen/opts/prepare_stages.h"
 #include "core/ir/graph.h"
 #include "core/ir/io/print.h"
 #include "core/rules/simplify.h"

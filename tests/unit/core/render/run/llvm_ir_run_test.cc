@@ -7,7 +7,7 @@
 #include <numeric>
 #include <thread>
 
-#include "core/codegen/opt/parse_opts.h"
+#include "core/codegen/opts/opt.h"
 #include "core/ir/io/print.h"
 #include "core/render/c_like/c.h"
 #include "core/render/llvm_ir.h"

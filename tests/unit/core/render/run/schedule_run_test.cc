@@ -10,7 +10,7 @@
 
 #include "core/base/text.h"
 #include "core/codegen/codegen.h"
-#include "core/codegen/opt/parse_opts.h"
+#include "core/codegen/opts/opt.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
 #include "core/ir/io/print.h"
