@@ -6,9 +6,8 @@
 #include "core/base/digest.h"
 #include "core/base/text.h"
 #include "core/codegen/estimate.h"
-#include "core/codegen/opts/heuristic/choose_online.h"
-#include "core/codegen/opts/heuristic/draft_opts.h"
-#include "core/codegen/opts/heuristic/heuristic.h"
+#include "core/codegen/opts/choose/draft_opts.h"
+#include "core/codegen/opts/choose/heuristic.h"
 #include "core/codegen/opts/opt_plan.h"
 #include "core/codegen/pass_table.h"
 #include "core/ir/graph.h"
@@ -20,8 +19,6 @@ namespace {
 using ir::Op;
 using ir::UOp;
 using ir::UOpContext;
-
-constexpr int64_t kPlainThreads = 256;  // of a block of a kernel without opts, at most
 
 // The buffers of the kernel, by slot. A slot without a PARAM keeps dtype void.
 absl::StatusOr<std::vector<BufferUse>> Buffers(UOpContext& ctx, UOp sink) {
@@ -82,21 +79,6 @@ std::string KernelName(const UOpContext& ctx, UOp sink, std::span<const Opt> opt
   return Cat(reduces ? "r" : "e", sizes, "_", digits);
 }
 
-// Without opts a thread is still not alone in its block: the last output axis that can has up to 256.
-void AddThreads(UOpContext& ctx, UOp sink, const Target& target, std::vector<Opt>& applied) {
-  OptPlan plan(ctx, sink, target);
-  for (const Opt& opt : applied) {
-    if (!plan.Add(opt).ok()) return;
-  }
-  for (size_t axis = plan.axes(); axis-- > 0;) {
-    for (int64_t n = std::min<int64_t>(kPlainThreads, target.max_block_threads); n > 1; n /= 2) {
-      if (!plan.Add({OptKind::kLocal, static_cast<int>(axis), n}).ok()) continue;
-      applied = plan.opts();
-      return;
-    }
-  }
-}
-
 }  // namespace
 
 absl::Status ChooseOpts(KernelWork& work) {
@@ -118,11 +100,8 @@ absl::Status ChooseOpts(KernelWork& work) {
   } else if (!options.noopt) {
     out.applied = HeuristicOpts(work.ctx, work.root, work.target);
     if (options.draft) out.applied = DraftOpts(work.ctx, work.root, work.target, out.applied);
-  } else if (work.target.blocks) {
-    // The scheduler makes rows of any length where ONLINE needs no array for them.
-    if (const auto online = ChooseOnline(work.ctx, work.root, work.target))
-      out.applied = {online->opt};
-    AddThreads(work.ctx, work.root, work.target, out.applied);
+  } else if (const auto choose = MachineOf(work.target).maybe_choose_threads) {
+    out.applied = choose(work.ctx, work.root, work.target);
   }
   UOPD_TRY(work.ctx.CheckInterrupt());
   out.name = KernelName(work.ctx, work.root, out.applied);

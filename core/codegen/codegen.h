@@ -32,7 +32,7 @@ struct Options {
   bool fast_math = false;  // allow identities of real numbers that change IEEE results
   const std::vector<Opt>* opts = nullptr;  // if set: apply exactly these, skip the heuristic
   bool draft =
-      false;  // shrink what the heuristic chose, for a quick compile (opts/heuristic/draft_opts.h)
+      false;  // shrink what the heuristic chose, for a quick compile (opts/choose/draft_opts.h)
 };
 
 struct BufferUse {

@@ -14,21 +14,8 @@ namespace {
 
 using ir::Op;
 using ir::UOp;
-using ir::UOpContext;
 
 constexpr double kMostUnitFlopsOfANs = 8000;  // of a processor with matrix instructions
-
-// The bytes of all arrays that the threads of a launch, or of a block, share.
-int64_t SharedArrayBytes(UOpContext& ctx, UOp linear, const Target& target) {
-  int64_t elements = 0;
-  ir::SharedLayout layout;
-  for (UOp u : linear.srcs()) {
-    if (!ir::IsShared(u)) continue;
-    layout.Place(ctx, u);
-    elements += (*ctx.ShapeOf(u))[0].const_int();
-  }
-  return target.blocks ? layout.bytes() : elements * ir::kSharedElement;
-}
 
 // Whether a role waits for the block.
 bool WaitsInRole(UOp linear) {
@@ -68,7 +55,7 @@ absl::Status ChooseCopies(KernelWork& work) {
     if (ir::TensorMapsOf(trial.root).empty()) break;
     const bool fits =
         ProgramNs(work.ctx, trial.root, work.target) <= kLongNs &&
-        SharedArrayBytes(work.ctx, trial.root, work.target) <= work.target.shared_bytes;
+        MachineOf(work.target).shared_bytes(work.ctx, trial.root) <= work.target.shared_bytes;
     if (fits && !WaitsInRole(trial.root)) break;
     way.bulk = fits || way.producers > 0;
     way.producers = 0;
@@ -78,18 +65,20 @@ absl::Status ChooseCopies(KernelWork& work) {
 
 absl::Status DescribeLaunch(KernelWork& work) {
   const Target& target = work.target;
+  const Machine& machine = MachineOf(target);
   LoweredKernel& out = work.kernel;
   LaunchGeometry& launch = out.launch;
   work.thread_ns = ProgramNs(work.ctx, work.root, target);
   if (const int64_t threads = MaybeThreads(work.root); threads > 0) launch.block[0] = threads;
-  launch.shared_bytes = SharedArrayBytes(work.ctx, work.root, target);
+  launch.shared_bytes = machine.shared_bytes(work.ctx, work.root);
   launch.maps = ir::TensorMapsOf(work.root);
-  out.estimate_ns = LaunchNs(work.thread_ns, launch.grid[0].Evaluate(work.largest),
-                             launch.block[0].Evaluate({}), target);
+  out.estimate_ns = machine.launch_ns(work.thread_ns, launch.grid[0].Evaluate(work.largest),
+                                      launch.block[0].Evaluate({}), target);
   // Matrix instructions do far more than the estimate of a line says. Their kernels reach an eighth of a chip's rate at least.
   const double with_instruction_ns = 8 * out.flops / (target.units * kMostUnitFlopsOfANs);
-  work.long_launch = target.blocks && out.estimate_ns > kLongLaunchNs &&
-                     (!work.Has(OptKind::kTensorCore) || with_instruction_ns > kLongLaunchNs);
+  work.long_launch =
+      out.estimate_ns > machine.long_launch_ns &&
+      (!work.Has(OptKind::kTensorCore) || with_instruction_ns > machine.long_launch_ns);
   return absl::OkStatus();
 }
 

@@ -19,10 +19,9 @@ constexpr int64_t kThreadsOfAUnit = 2048;  // that a processor runs at the same 
 
 // Whether the opts have the rows of whole tiles (ChooseMatrixTile) and no tile was made of them.
 bool MissedTiles(const LoweredKernel& kernel, const Target& target) {
-  if (target.blocks) return false;  // warps have no WMMA_BLOCKs
   int64_t rows = 0;
   for (const MatrixInstruction& i : target.matrix_instructions)
-    rows = i.m > 1 ? std::max<int64_t>(rows, i.m) : rows;
+    rows = i.m > 1 && !i.of_warp() ? std::max<int64_t>(rows, i.m) : rows;
   const auto has = [&](auto&& wanted) { return std::ranges::any_of(kernel.applied, wanted); };
   return rows > 0 && has([](const Opt& o) { return o.kind == OptKind::kTensorCore; }) &&
          has([&](const Opt& o) { return o.kind == OptKind::kUpcast && o.amount >= rows; }) &&

@@ -6,28 +6,28 @@
 
 #include "core/base/config/debug_flags.h"
 #include "core/base/text.h"
+#include "core/codegen/attention/skipped_blocks.h"
 #include "core/codegen/choose_opts.h"
+#include "core/codegen/cpu/passes/order_loops.h"
+#include "core/codegen/cpu/passes/transpose_loads.h"
+#include "core/codegen/cpu/passes/wmma_blocks.h"
+#include "core/codegen/gpu/passes/barriers.h"
+#include "core/codegen/gpu/passes/group_mma.h"
+#include "core/codegen/gpu/passes/hoist_shared.h"
+#include "core/codegen/gpu/passes/join_accesses.h"
+#include "core/codegen/gpu/passes/map_threads.h"
+#include "core/codegen/gpu/passes/split_registers.h"
 #include "core/codegen/launch_facts.h"
-#include "core/codegen/opts/online/skipped_blocks.h"
+#include "core/codegen/linearise/linearise.h"
 #include "core/codegen/opts/opt_plan.h"
-#include "core/codegen/opts/order_loops.h"
-#include "core/codegen/opts/prepare_stages.h"
-#include "core/codegen/opts/sum_blocks.h"
-#include "core/codegen/passes/blocks/barriers.h"
-#include "core/codegen/passes/blocks/group_mma.h"
-#include "core/codegen/passes/blocks/hoist_shared.h"
-#include "core/codegen/passes/blocks/join_accesses.h"
-#include "core/codegen/passes/blocks/map_threads.h"
-#include "core/codegen/passes/blocks/split_registers.h"
 #include "core/codegen/passes/decompose.h"
 #include "core/codegen/passes/join_maxima.h"
-#include "core/codegen/passes/linearise/linearise.h"
 #include "core/codegen/passes/polls.h"
+#include "core/codegen/passes/prepare_stages.h"
 #include "core/codegen/passes/stages.h"
-#include "core/codegen/passes/transpose_loads.h"
+#include "core/codegen/passes/sum_blocks.h"
 #include "core/codegen/passes/unroll.h"
 #include "core/codegen/passes/vectorise.h"
-#include "core/codegen/passes/wmma_blocks.h"
 #include "core/ir/graph.h"
 #include "core/ir/verify/spec.h"
 #include "core/rewrite/rewrite_trace.h"
@@ -138,25 +138,26 @@ absl::Status RunVerify(Work& w) {
 }
 
 constexpr Pass kPasses[] = {
-    {"prepare_stages", kAll, kKernel, kKernel, "codegen/opts/prepare_stages.cc",
+    {"prepare_stages", kAll, kKernel, kKernel, "codegen/passes/prepare_stages.cc",
      "moves sums of staged values into the loop that stages them; gives the other loops different "
      "RANGEs",
      [](Work& w) { return Made(w, PrepareStages(w.ctx, w.root)); }},
     {"choose_opts", kAll, kKernel, kKernel, "codegen/choose_opts.cc",
-     "takes the opts of the caller, or those of the heuristic (`opts/heuristic/`, a file for each "
+     "takes the opts of the caller, or those of the heuristic (`opts/choose/`, `cpu/heuristic/`, "
+     "`gpu/heuristic/`, a file for each "
      "step), for a draft with a small register tile (below); names the kernel",
      ChooseOpts},
     {"apply_opts", kAll, kKernel, kKernel, "codegen/opts/opt_plan.cc",
      "checks each opt, then splits the ranges, gates the padding, packs operands and keeps partial "
      "sums, in one rebuild",
      [](Work& w) { return Made(w, ApplyOpts(w.ctx, w.root, w.target, w.kernel.applied)); }},
-    {"trim_blocks", kAll, kKernel, kKernel, "codegen/opts/online/trim_blocks.cc",
+    {"trim_blocks", kAll, kKernel, kKernel, "codegen/attention/trim_blocks.cc",
      "ends the loop over blocks of ONLINE where a mask hides the rest (below, Rows in blocks)",
      [](Work& w) { return Made(w, TrimBlocks(w.ctx, w.root)); }},
-    {"map_threads", kGpus, kKernel, kKernel, "codegen/passes/blocks/map_threads.cc",
+    {"map_threads", kGpus, kKernel, kKernel, "codegen/gpu/passes/map_threads.cc",
      "gives GLOBAL and LOCAL ranges to the blocks and threads of a launch (below, Blocks)",
      RunMapThreads},
-    {"order_loops", kCpus, kKernel, kKernel, "codegen/opts/order_loops.cc",
+    {"order_loops", kCpus, kKernel, kKernel, "codegen/cpu/passes/order_loops.cc",
      "chooses the order of output loops that moves the fewest bytes", RunOrderLoops},
     {"simplify", kAll, kKernel, kKernel, "rules/simplify.cc",
      "applies the [rules](rules.md); with fast math also float identities", RunSimplify},
@@ -167,7 +168,7 @@ constexpr Pass kPasses[] = {
      "replaces EXP2, EXP, LOG2, LOG, SIN, COS and POW by polynomials; EXP2 and EXP stay, with a "
      "tag, if the target scales by powers of two in one instruction",
      RunDecomposeTranscendentals},
-    {"block_sums", kAll, kKernel, kKernel, "codegen/opts/sum_blocks.cc",
+    {"block_sums", kAll, kKernel, kKernel, "codegen/passes/sum_blocks.cc",
      "cuts long sums of floats into blocks that have sums of their own (below, Numbers)",
      RunBlockSums},
     {"lower_stages", kAll, kKernel, kKernel, "codegen/passes/stages.cc",
@@ -178,7 +179,7 @@ constexpr Pass kPasses[] = {
      [](Work& w) { return Made(w, Unroll(w.ctx, w.root, w.target)); }},
     {"simplify_copies", kAll, kKernel, kKernel, "rules/simplify.cc",
      "applies the rules to the copies", RunSimplify},
-    {"split_registers", kGpus, kKernel, kKernel, "codegen/passes/blocks/split_registers.cc",
+    {"split_registers", kGpus, kKernel, kKernel, "codegen/gpu/passes/split_registers.cc",
      "turns an array of a thread whose indices are constants into registers",
      [](Work& w) { return Made(w, SplitRegisters(w.ctx, w.root)); }},
     {"vectorise", kAll, kKernel, kKernel, "codegen/passes/vectorise.cc",
@@ -186,15 +187,15 @@ constexpr Pass kPasses[] = {
      "(`stride.cc`, `scans.cc`); combines the lanes of vectors of partial results, several vectors "
      "at a time (`join_lanes.cc`)",
      [](Work& w) { return Made(w, Vectorise(w.ctx, w.root)); }},
-    {"join_accesses", kGpus, kKernel, kKernel, "codegen/passes/blocks/join_accesses.cc",
+    {"join_accesses", kGpus, kKernel, kKernel, "codegen/gpu/passes/join_accesses.cc",
      "in kernels with matrix instructions of warps: stores neighbouring results of a thread "
      "together, and loads what their values need likewise; with ONLINE, whose states fill the "
      "registers, up to 4 bytes only",
      RunJoinAccesses},
-    {"transpose_loads", kCpus, kKernel, kKernel, "codegen/passes/transpose_loads.cc",
+    {"transpose_loads", kCpus, kKernel, kKernel, "codegen/cpu/passes/transpose_loads.cc",
      "loads squares of gathered vectors as vectors and transposes them in registers",
      [](Work& w) { return Made(w, TransposeLoads(w.ctx, w.root)); }},
-    {"wmma_blocks", kCpus, kKernel, kKernel, "codegen/passes/wmma_blocks.cc",
+    {"wmma_blocks", kCpus, kKernel, kKernel, "codegen/cpu/passes/wmma_blocks.cc",
      "turns grids of 16 rows and columns into products of whole tiles, if the target multiplies "
      "tiles (below, TC)",
      [](Work& w) { return Made(w, MakeWmmaBlocks(w.ctx, w.root, w.target)); }},
@@ -202,31 +203,31 @@ constexpr Pass kPasses[] = {
      "expresses integer division, shifts, MAX, THREEFRY, bool arithmetic and WMMAs without an "
      "instruction by simpler ops",
      [](Work& w) { return Made(w, DecomposeAlu(w.ctx, w.root, w.target, w.options.fast_math)); }},
-    {"linearise", kAll, kKernel, kLines, "codegen/passes/linearise/linearise.cc",
+    {"linearise", kAll, kKernel, kLines, "codegen/linearise/linearise.cc",
      "creates loops, accumulators and arrays, and puts the lines in order: in a reduction, each "
      "load right before its first use; each store right after its value, unless the kernel loads "
      "what it stores",
      RunLinearise},
     {"join_maxima", kAll, kLines, kLines, "codegen/passes/join_maxima.cc",
      "takes the maxima of neighbouring pairs first, where MAX is one instruction", RunJoinMaxima},
-    {"group_mmas", kGpus, kLines, kLines, "codegen/passes/blocks/group_mma.cc",
+    {"group_mmas", kGpus, kLines, kLines, "codegen/gpu/passes/group_mma.cc",
      "gives the matrix instructions of groups of warps their accumulators, and the lines that "
      "begin them and wait for them",
      [](Work& w) { return Made(w, MakeGroupMmas(w.ctx, w.root)); }},
     {"choose_copies", kGpus, kLines, kLines, "codegen/launch_facts.cc",
      "decides for PIPELINE whether boxes are copied at once, and whether warps copy alone",
      ChooseCopies},
-    {"pipeline", kGpus, kLines, kLines, "codegen/passes/blocks/pipeline.cc",
+    {"pipeline", kGpus, kLines, kLines, "codegen/gpu/passes/pipeline.cc",
      "for PIPELINE: makes copies to shared memory run while the threads compute", RunPipeline},
-    {"lower_index", kAll, kLines, kLines, "codegen/passes/linearise/lower_index.cc",
+    {"lower_index", kAll, kLines, kLines, "codegen/linearise/lower_index.cc",
      "replaces the index dtype by i64, or by i32 in vectors",
      [](Work& w) { return Made(w, LowerIndex(w.ctx, w.root, w.target)); }},
-    {"hoist_shared", kGpus, kLines, kLines, "codegen/passes/blocks/hoist_shared.cc",
+    {"hoist_shared", kGpus, kLines, kLines, "codegen/gpu/passes/hoist_shared.cc",
      "moves what several roles of a block need in front of the first of them",
      [](Work& w) { return Made(w, HoistShared(w.ctx, w.root)); }},
     {"check_dtypes", kAll, kLines, kLines, "codegen/pass_table.cc",
      "refuses a kernel with a dtype that the target lacks", CheckDtypes},
-    {"barriers", kGpus, kLines, kLines, "codegen/passes/blocks/barriers.cc",
+    {"barriers", kGpus, kLines, kLines, "codegen/gpu/passes/barriers.cc",
      "makes the threads of a block wait for each other where they share memory",
      [](Work& w) {
        return Made(w, AddBarriers(w.ctx, w.root, w.kernel.launch.block[0].Evaluate({})));

@@ -10,7 +10,8 @@
 
 #include "core/base/status.h"
 #include "core/codegen/codegen.h"
-#include "core/codegen/passes/blocks/pipeline.h"
+#include "core/codegen/gpu/passes/pipeline.h"
+#include "core/codegen/machine.h"
 
 namespace uopd::codegen {
 
@@ -43,7 +44,8 @@ struct Pass {
   absl::Status (*run)(KernelWork& work);
 
   bool IsFor(const Target& target) const {
-    return machines == Machines::kAll || (machines == Machines::kGpus) == target.blocks;
+    return machines == Machines::kAll ||
+           (machines == Machines::kGpus) == (MachineOf(target).kind == Machine::Kind::kGpu);
   }
 };
 

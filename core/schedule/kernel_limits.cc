@@ -14,14 +14,17 @@ constexpr DtypeNumberSet kProductDtypes = {DtypeNumber::BF16, DtypeNumber::F16, 
 KernelLimits KernelLimits::Of(const Target& target) {
   KernelLimits limits;
   limits.threads = std::max(target.threads, 1);
-  limits.units = target.blocks ? std::max(target.units, 1) : 0;
   // A device may lower the scheduler's limit, but not raise it: larger kernels are no better.
   if (target.max_buffers > 0) limits.max_buffers = std::min(limits.max_buffers, target.max_buffers);
   limits.cache_bytes = target.OwnCacheBytes();
-  // A block shares the arrays of all stages of its kernel, and what its opts copy.
-  if (target.blocks) limits.stage_bytes = std::min(limits.stage_bytes, target.shared_bytes / 4);
+  if (target.blocks) {
+    limits.units = std::max(target.units, 1);
+    // A block shares the arrays of all stages of its kernel, and what its opts copy.
+    limits.stage_bytes = std::min(limits.stage_bytes, target.shared_bytes / 4);
+    limits.warp_products = target.shuffles && std::ranges::any_of(target.matrix_instructions,
+                                                                  &MatrixInstruction::of_warp);
+  }
   for (const MatrixInstruction& i : target.matrix_instructions) {
-    limits.warp_products |= target.blocks && target.shuffles && i.of_warp();
     // A byte of either sign can be a factor of an instruction for the other (codegen's TC).
     const bool bytes = i.a == DtypeNumber::U8 || i.a == DtypeNumber::I8;
     limits.factors.Add(i.a);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/codegen/machine.h"
 #include "core/codegen/passes/lane_counter.h"
 #include "core/ir/group_mma.h"
 #include "core/ir/mma.h"
@@ -170,7 +171,7 @@ Features FeaturesOf(ir::UOpContext& ctx, const codegen::LoweredKernel& kernel,
   for (const auto& size : kernel.launch.block)
     threads *= static_cast<double>(size.Evaluate(values));
   set(Feature::kThreads, blocks * threads);
-  const double parallel = target.blocks ? std::max(target.units, 1) : std::max(target.threads, 1);
+  const auto parallel = static_cast<double>(codegen::MachineOf(target).parallel(target));
   set(Feature::kRounds, std::ceil(blocks / parallel));
   set(Feature::kEstimate, kernel.estimate_ns);
   set(Feature::kInner, counter.inner());

@@ -7,7 +7,7 @@
 
 #include "core/codegen/opts/make/merge_axes.h"
 #include "core/codegen/opts/plan_kernel.h"
-#include "core/codegen/opts/prepare_stages.h"
+#include "core/codegen/passes/prepare_stages.h"
 #include "core/ir/graph.h"
 
 namespace uopd::search {
@@ -112,7 +112,7 @@ class Moves {
   void AddSlides(size_t i) {
     const Opt& opt = from_.opts[i];
     const OptRow& row = codegen::RowOf(opt.kind);
-    if (from_.target.blocks || !row.slides) return;
+    if (!row.slides || !codegen::MachineOf(from_.target).tries_tiles) return;
     for (size_t axis = 0; axis < from_.axes.size(); ++axis) {
       const bool taken = std::ranges::any_of(from_.opts, [&](const Opt& o) {
         return o.kind == opt.kind && o.axis == static_cast<int>(axis);

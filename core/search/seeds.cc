@@ -111,7 +111,7 @@ class SeedMaker {
 }  // namespace
 
 std::vector<Opts> Seeds(const KernelInfo& kernel, const Target& target) {
-  if (target.blocks) return {};
+  if (!codegen::MachineOf(target).tries_tiles) return {};
   return SeedMaker(kernel, target).Make();
 }
 

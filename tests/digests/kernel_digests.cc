@@ -22,7 +22,7 @@
 #include "core/codegen/opts/kinds/pipeline.h"
 #include "core/codegen/opts/opt.h"
 #include "core/codegen/opts/opt_plan.h"
-#include "core/codegen/opts/prepare_stages.h"
+#include "core/codegen/passes/prepare_stages.h"
 #include "core/ir/io/wire.h"
 #include "core/render/renderer.h"
 #include "tests/digests/digest_graphs.h"

@@ -5,7 +5,7 @@
 #include <map>
 #include <optional>
 
-#include "core/codegen/opts/make/shared_rows.h"
+#include "core/codegen/gpu/product/shared_rows.h"
 #include "core/ir/analysis/eval.h"
 #include "core/ir/dtype.h"
 #include "core/ir/shared_array.h"

@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "core/base/text.h"
+#include "core/codegen/gpu/passes/map_threads.h"
 #include "core/codegen/opts/make/make_kernel.h"
 #include "core/codegen/opts/opt_row.h"
-#include "core/codegen/passes/blocks/map_threads.h"
 #include "core/codegen/passes/stages.h"
 
 namespace uopd::codegen {
@@ -23,7 +23,7 @@ absl::Status Bad(const Opt& opt, std::string_view why) {
 OptPlan::OptPlan(UOpContext& ctx, UOp sink, const Target& target)
     : ctx_(ctx),
       target_(target),
-      given_(std::make_shared<const PlanKernel>(ctx, sink, target)),
+      given_(std::make_shared<const PlanKernel>(ctx, sink)),
       state_(given_) {}
 
 void OptPlan::Clear() {
@@ -35,8 +35,8 @@ absl::Status OptPlan::CheckOperands(const Opt& opt) const {
   using enum Operand::Names;
   using enum OptRow::Machines;
   const OptRow& row = RowOf(opt.kind);
-  if (row.machines == kGpus && !target_.blocks) return Bad(opt, "the target has no blocks");
-  if (row.machines == kCpus && target_.blocks) return Bad(opt, "the target has blocks");
+  if (!row.IsFor(target_))
+    return Bad(opt, row.machines == kGpus ? "the target has no blocks" : "the target has blocks");
   const PlanKernel& kernel = *state_.kernel;
   const auto check = [&](const Operand& operand, std::string_view field, int64_t number) {
     const auto below = [&](size_t count, std::string_view what) {
@@ -49,11 +49,11 @@ absl::Status OptPlan::CheckOperands(const Opt& opt) const {
       case kAxis:
         return below(state_.axes.size(), " axes");
       case kLoad:
-        return below(kernel.loads().size(), " loads to pack");
+        return below(kernel.loads.size(), " loads to pack");
       case kRead:
-        return below(kernel.reads().size(), " loads of what it only reads");
+        return below(kernel.reads.size(), " loads of what it only reads");
       case kStore:
-        return below(kernel.stores().size(), " stores");
+        return below(kernel.stores.size(), " stores");
       default:
         return number >= 0 ? absl::OkStatus() : Bad(opt, Cat("the ", field, " is negative"));
     }
@@ -88,7 +88,7 @@ absl::Status OptPlan::Add(const Opt& opt) {
 absl::StatusOr<UOp> OptPlan::Apply() {
   UOPD_TRY(CheckLanes());
   const UOp out = Make();
-  if ((state_.kernel->has_stages() || target_.blocks) &&
+  if ((state_.kernel->has_stages || MachineOf(target_).limits_blocks) &&
       opts_.empty()) {  // otherwise Add has checked it
     if (const std::string why = TooLarge(out); !why.empty())
       return absl::ResourceExhaustedError(why);
@@ -104,7 +104,7 @@ int64_t OptPlan::SharedBytes() {
 UOp OptPlan::Make() const { return MakeKernel({ctx_, target_, state_}); }
 
 bool OptPlan::IsStaged() const {
-  return target_.blocks || state_.kernel->has_stages() || !state_.packed.empty() ||
+  return MachineOf(target_).limits_blocks || state_.kernel->has_stages || !state_.packed.empty() ||
          std::ranges::any_of(state_.axes, &PlanAxis::HasBlock);
 }
 
@@ -112,7 +112,7 @@ absl::Status OptPlan::CheckLanes() const {
   const PlanKernel& kernel = *state_.kernel;
   const bool of_warp = state_.instruction && state_.instruction->of_warp();
   const std::vector<uint64_t> vectors = kernel.Marked(state_.axes, &PlanAxis::is_vector);
-  for (UOp u : kernel.order()) {
+  for (UOp u : kernel.order) {
     if (u.Is({Op::END, Op::SINK, Op::GROUP})) continue;
     const int n = kernel.CountAlong(u, vectors);
     if (n > 0 && of_warp && state_.IsMmaSum(u)) {
@@ -128,18 +128,7 @@ absl::Status OptPlan::CheckLanes() const {
 }
 
 std::string OptPlan::TooLarge(UOp made) const {
-  if (!target_.blocks) {
-    const int64_t bytes = StagedBytes(ctx_, made).thread_bytes;
-    if (bytes <= target_.private_bytes) return "";
-    return Cat("the kernel would stage ", bytes, " bytes; a thread of the target has ",
-               target_.private_bytes);
-  }
-  const auto mapped = MapThreads(ctx_, made, target_);
-  if (!mapped.ok()) return StatusText(mapped.status());
-  const int64_t shared = StagedBytes(ctx_, mapped->sink).shared_bytes * state_.parts;
-  if (shared <= target_.shared_bytes) return "";
-  return Cat("a block would share ", shared, " bytes; one of the target has ",
-             target_.shared_bytes);
+  return MachineOf(target_).too_large(ctx_, made, target_, state_.parts);
 }
 
 absl::StatusOr<UOp> ApplyOpts(UOpContext& ctx, UOp sink, const Target& target,

@@ -29,7 +29,7 @@ class OptPlan {
   const std::vector<Opt>& opts() const { return opts_; }
 
   // The kernel that the other opts change: after ONLINE and MERGE.
-  ir::UOp kernel() const { return state_.kernel->sink(); }
+  ir::UOp kernel() const { return state_.kernel->sink; }
   // The number of axes.
   size_t axes() const { return state_.axes.size(); }
   // Whether the axis is reduced and has n iterations left.

@@ -13,6 +13,7 @@
 
 #include "core/base/status.h"
 #include "core/base/target/target.h"
+#include "core/codegen/machine.h"
 #include "core/codegen/opts/opt.h"
 
 namespace uopd::codegen {
@@ -104,7 +105,8 @@ struct OptRow {
       false;  // on CPUs the same amount is tried on other axes: two single moves would pass a far slower kernel
 
   bool IsFor(const Target& target) const {
-    return machines == Machines::kAll || (machines == Machines::kGpus) == target.blocks;
+    return machines == Machines::kAll ||
+           (machines == Machines::kGpus) == (MachineOf(target).kind == Machine::Kind::kGpu);
   }
 };
 

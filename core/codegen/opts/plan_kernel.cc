@@ -4,8 +4,8 @@
 #include <bit>
 
 #include "absl/container/flat_hash_set.h"
+#include "core/codegen/attention/online.h"
 #include "core/codegen/opts/make/merge_axes.h"
-#include "core/codegen/passes/stages.h"
 #include "core/ir/graph.h"
 #include "core/ir/verify/spec.h"
 
@@ -89,12 +89,12 @@ static bool FeedsAnother(const UOpContext& ctx, UOp sink) {
   return false;
 }
 
-PlanKernel::PlanKernel(UOpContext& ctx, UOp sink, const Target& target)
-    : sink_(sink),
-      loads_(Loads(ctx, sink)),
-      stores_(Stores(ctx, sink)),
-      reads_(Reads(ctx, sink)),
-      order_(ir::Toposort(ctx, sink)),
+PlanKernel::PlanKernel(UOpContext& ctx, UOp root)
+    : sink(root),
+      loads(Loads(ctx, root)),
+      stores(Stores(ctx, root)),
+      reads(Reads(ctx, root)),
+      order(ir::Toposort(ctx, root)),
       at_(std::in_place, ctx.size()) {
   for (UOp r : Axes(ctx, sink)) {
     PlanAxis a;
@@ -104,35 +104,35 @@ PlanKernel::PlanKernel(UOpContext& ctx, UOp sink, const Target& target)
     a.is_vector = r.axis_type() == AxisType::VECTOR;
     a.is_merged_away = (r.axis_type() == AxisType::LOOP || a.is_reduce) && r.tag() == kMergedAway;
     if (r.src(0).Is(Op::CONST)) a.size = r.src(0).const_int();
-    a.rank = axes_.size();
-    number_[r.id()] = axes_.size();
-    axes_.push_back(a);
+    a.rank = axes.size();
+    number_[r.id()] = axes.size();
+    axes.push_back(a);
   }
   absl::flat_hash_set<uint32_t> loaded, stored;
-  for (UOp u : order_) {
-    for (UOp r : u.scanned()) axes_[AxisOf(r)].is_scanned = true;
-    if (ClosesStates(u)) axes_[AxisOf(u.closed()[0])].is_blocks = true;
+  for (UOp u : order) {
+    for (UOp r : u.scanned()) axes[AxisOf(r)].is_scanned = true;
+    if (ClosesStates(u)) axes[AxisOf(u.closed()[0])].is_blocks = true;
     if (!u.Is({Op::LOAD, Op::STORE})) continue;
     if (const UOp base = ir::MaybeBaseOf(u.src(0).src(0)))
       (u.Is(Op::LOAD) ? loaded : stored).insert(base.id());
   }
-  for (uint32_t id : stored) in_place_ |= loaded.contains(id);
-  in_order_ = target.blocks && in_place_ && FeedsAnother(ctx, sink);
-  words_ = (axes_.size() + 63) / 64;
+  for (uint32_t id : stored) in_place |= loaded.contains(id);
+  in_order = in_place && FeedsAnother(ctx, sink);
+  words_ = (axes.size() + 63) / 64;
   FindDependencies();
 }
 
 void PlanKernel::FindDependencies() {
-  along_.assign(order_.size() * words_, 0);
+  along_.assign(order.size() * words_, 0);
   uint64_t* mine = along_.data();
   auto bit = [&](UOp range, auto set) {
     const size_t n = AxisOf(range);
     set(mine[n / 64], uint64_t{1} << (n % 64));
   };
-  for (size_t i = 0; i < order_.size(); ++i, mine += words_) {
-    const UOp u = order_[i];
+  for (size_t i = 0; i < order.size(); ++i, mine += words_) {
+    const UOp u = order[i];
     at_->Set(u, static_cast<uint32_t>(i));
-    has_stages_ |= u.Is(Op::STAGE);
+    has_stages |= u.Is(Op::STAGE);
     for (UOp s : u.srcs()) {
       for (size_t w = 0; w < words_; ++w) mine[w] |= along_[(*at_)[s] * words_ + w];
     }
@@ -142,7 +142,7 @@ void PlanKernel::FindDependencies() {
 }
 
 bool PlanKernel::InEveryEnd(UOp range) const {
-  for (UOp root : sink_.srcs()) {
+  for (UOp root : sink.srcs()) {
     if (!root.Is(Op::END) ||
         std::find(root.srcs().begin() + 1, root.srcs().end(), range) == root.srcs().end())
       return false;

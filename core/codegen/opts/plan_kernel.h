@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // PlanKernel: a kernel without opts, and what opts ask about it: its axes, its accesses, and what depends on which axis.
 //
-// Immutable. The context must outlive it.
+// Plans share it as a constant. The context must outlive it.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "core/base/target/target.h"
 #include "core/ir/context.h"
 #include "core/ir/tables/node_index.h"
 
@@ -67,19 +66,18 @@ struct PlanAxis {
 
 class PlanKernel {
  public:
-  PlanKernel(ir::UOpContext& ctx, ir::UOp sink, const Target& target);
+  PlanKernel(ir::UOpContext& ctx, ir::UOp root);
 
-  ir::UOp sink() const { return sink_; }
-  // The axes before the first opt.
-  const std::vector<PlanAxis>& axes() const { return axes_; }
-  const std::vector<ir::UOp>& loads() const { return loads_; }    // Loads()
-  const std::vector<ir::UOp>& stores() const { return stores_; }  // Stores()
-  const std::vector<ir::UOp>& reads() const { return reads_; }    // Reads()
-  const std::vector<ir::UOp>& order() const { return order_; }    // its nodes, sources first
-  bool has_stages() const { return has_stages_; }
-  bool in_place() const { return in_place_; }  // the kernel loads from a buffer that it stores to
-  // With blocks: a statement loads what another one stores.
-  bool in_order() const { return in_order_; }
+  ir::UOp sink;
+  std::vector<PlanAxis> axes;   // before the first opt
+  std::vector<ir::UOp> loads;   // Loads()
+  std::vector<ir::UOp> stores;  // Stores()
+  std::vector<ir::UOp> reads;   // Reads()
+  std::vector<ir::UOp> order;   // its nodes, sources first
+  bool has_stages = false;
+  bool in_place = false;  // the kernel loads from a buffer that it stores to
+  bool in_order =
+      false;  // a statement loads what another one stores: threads would have to wait for each other
 
   // The axis of a RANGE of the kernel.
   size_t AxisOf(ir::UOp range) const { return number_.at(range.id()); }
@@ -101,13 +99,9 @@ class PlanKernel {
  private:
   void FindDependencies();
 
-  ir::UOp sink_;
-  std::vector<PlanAxis> axes_;
-  std::vector<ir::UOp> loads_, stores_, reads_, order_;
-  bool has_stages_ = false, in_place_ = false, in_order_ = false;
   absl::flat_hash_map<uint32_t, size_t> number_;  // id of a RANGE -> axis
-  std::optional<ir::NodeIndex> at_;               // position of a node in order_
-  // Bit sets, in the order of order_, words_ words each: the axes that the value of the node depends on.
+  std::optional<ir::NodeIndex> at_;               // position of a node in `order`
+  // Bit sets, in the order of `order`, words_ words each: the axes that the value of the node depends on.
   size_t words_ = 0;
   std::vector<uint64_t> along_;
 };

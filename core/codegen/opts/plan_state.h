@@ -5,12 +5,13 @@
 #include <optional>
 #include <vector>
 
+#include "core/base/target/target.h"
 #include "core/codegen/opts/opt.h"
 #include "core/codegen/opts/plan_kernel.h"
 
 namespace uopd::codegen {
 
-// Attention by matrix instructions of warps (online/warp_rows.h).
+// Attention by matrix instructions of warps (attention/warp_rows.h).
 struct WarpRowsSize {
   size_t rows_axis = 0, blocks_axis = 0;  // tiles of rows; blocks of keys
   int64_t rows = 0, tile_rows = 0;
@@ -46,11 +47,11 @@ struct PlanState {
   size_t rows_axis = 0, columns_axis = 0;                // of an instruction of a warp
 
   explicit PlanState(std::shared_ptr<const PlanKernel> made)
-      : kernel(std::move(made)), axes(kernel->axes()) {}
+      : kernel(std::move(made)), axes(kernel->axes) {}
   // Replaces the kernel. What opts say about the old one's axes is lost.
   void Become(std::shared_ptr<const PlanKernel> made) {
     kernel = std::move(made);
-    axes = kernel->axes();
+    axes = kernel->axes;
   }
   // Whether u is the sum that TC computes.
   bool IsMmaSum(ir::UOp u) const {

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 
+#include "core/codegen/machine.h"
 #include "core/codegen/passes/lane_counter.h"
 #include "core/ir/exp2.h"
 #include "core/ir/graph.h"
@@ -121,21 +122,13 @@ double ProgramNs(ir::UOpContext& ctx, UOp linear, const Target& target) {
   return Walk(ctx, linear, target, [](const Loop&, double) { return false; });
 }
 
-double LaunchNs(double thread_ns, int64_t blocks, int64_t threads, const Target& target) {
-  const double grid = static_cast<double>(std::max<int64_t>(blocks, 1));
-  if (!target.blocks)
-    return thread_ns * std::ceil(grid / std::clamp<double>(grid, 1, std::max(target.threads, 1)));
-  const int64_t warps = (threads + target.warp_lanes - 1) / std::max(target.warp_lanes, 1);
-  return thread_ns * grid * static_cast<double>(warps) / std::max(target.units, 1);
-}
-
 UOp PollAtStart(ir::UOpContext& ctx, UOp linear) {
   return ctx.Make(Op::LINEAR, ir::Dtype::Void, linear.srcs(), {}, 1);
 }
 
 UOp AddPolls(ir::UOpContext& ctx, UOp linear, const Target& target) {
   absl::flat_hash_map<uint32_t, int64_t> tags;
-  const double between_ns = target.blocks ? kPollNsOfBlocks : kPollNs;
+  const double between_ns = MachineOf(target).poll_ns;
   Walk(ctx, linear, target, [&](const Loop& loop, double all) {
     if (all <= between_ns || loop.polls_inside) return loop.polls_inside;
     tags[loop.range.id()] = Interval(loop, between_ns);

@@ -3,7 +3,7 @@
 //
 // A running sum is kept in an accumulator, which Linearise creates: a SCAN with the tag kBefore is
 // the value of the accumulator before the iteration adds its term, a SCAN without a tag the value
-// after that. A SCAN over a THREAD range (opts/make/split_scan.h) always has the tag. Sums and products of
+// after that. A SCAN over a THREAD range (cpu/make/split_scan.h) always has the tag. Sums and products of
 // f32 are accumulated in f64 and rounded once for each result, so that the error does not grow with
 // the number of terms.
 #pragma once

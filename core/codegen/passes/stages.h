@@ -9,19 +9,19 @@
 // closes these ranges too.
 //
 // A STAGE with the tag of PartialTag keeps partial results of a reduction: its element is combined with what the array
-// holds, except for the first block (opts/make/keep_partials.h).
+// holds, except for the first block (cpu/make/keep_partials.h).
 #pragma once
 #include "core/ir/context.h"
 
 namespace uopd::codegen {
 
-// The tag of a STAGE whose array the threads of a block share (passes/blocks). Its loops are those of one
+// The tag of a STAGE whose array the threads of a block share (gpu/passes). Its loops are those of one
 // thread; the array has elements for all threads.
 inline constexpr int64_t kSharedStage = -1;
 // The tag of a STAGE that the threads of a block fill together: MapThreads deals its iterations out, and
 // makes it a kSharedStage.
 inline constexpr int64_t kDealtStage = -2;
-// The tag of a STAGE of a state (opts/online) whose array is one thread's own, also on targets with blocks. Before the loop
+// The tag of a STAGE of a state (attention/online.h) whose array is one thread's own, also on targets with blocks. Before the loop
 // over blocks its elements are set to what changes neither a sum nor, of the state in slot 0, a maximum.
 inline constexpr int64_t kThreadStage = int64_t{1} << 32;
 inline bool IsSharedStage(ir::UOp u) { return u.Is(ir::Op::STAGE) && u.tag() < 0; }

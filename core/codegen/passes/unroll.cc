@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/base/text.h"
+#include "core/codegen/machine.h"
 #include "core/codegen/passes/combine.h"
 #include "core/ir/graph.h"
 #include "core/rules/index_expr.h"
@@ -16,16 +17,6 @@ using ir::Op;
 using ir::UOp;
 
 constexpr size_t kMaxNodes = 2'000'000;
-
-// A reduction in a loop with fewer copies than this gets one accumulator per unrolled term.
-constexpr int64_t kIndependentAccumulators = 8;
-// In blocks, other warps compute while the additions of one wait.
-constexpr int64_t kIndependentInBlocks = 2;
-
-bool IsUnrolled(UOp u) {
-  return u.Is(Op::RANGE) &&
-         (u.axis_type() == AxisType::UPCAST || u.axis_type() == AxisType::UNROLL);
-}
 
 // The copies of a node: one for each combination of the values of `along`, the last range varying
 // fastest.
@@ -172,8 +163,8 @@ class Unroller {
     };
     const bool in_loop =
         std::ranges::any_of(loops, [](UOp r) { return r.axis_type() == AxisType::REDUCE; });
-    // A maximum is the same in any order. One order means one value where several sums use it, as those of ONLINE do.
-    if (target_.blocks && op == Op::MAX && loops.empty()) return Tree(op, values);
+    if (MachineOf(target_).sums.joins_maxima && op == Op::MAX && loops.empty())
+      return Tree(op, values);
     // The accumulators of a group of warps are many registers: its terms are always a chain.
     if (values.size() > 1 && !values[0].Is(Op::GROUP_PRODUCT) &&
         !JoinsTermsInTurn(static_cast<int64_t>(accumulators), in_loop, target_)) {
@@ -225,10 +216,14 @@ class Unroller {
 
 }  // namespace
 
+bool IsUnrolled(UOp u) {
+  return u.Is(Op::RANGE) &&
+         (u.axis_type() == AxisType::UPCAST || u.axis_type() == AxisType::UNROLL);
+}
+
 bool JoinsTermsInTurn(int64_t copies, bool in_loop, const Target& target) {
-  if (target.blocks) return copies >= kIndependentInBlocks;
-  // Without a loop the processor computes several results at the same time anyway, and a chain has multiply-adds.
-  return !in_loop || copies >= kIndependentAccumulators;
+  const Machine& machine = MachineOf(target);
+  return copies >= (in_loop ? machine.sums.chained_in_loop : machine.sums.chained_without);
 }
 
 absl::StatusOr<UOp> Unroll(ir::UOpContext& ctx, UOp sink, const Target& target) {

@@ -17,6 +17,9 @@ namespace uopd::codegen {
 // MULACC (not rounded).
 inline constexpr int64_t kReduceChain = 1;
 
+// Whether u is a RANGE that becomes copies.
+bool IsUnrolled(ir::UOp u);
+
 // How the unrolled terms of a reduction are combined: one after the other, or each with an accumulator of
 // its own so that the additions do not wait for each other. `copies`: of the reduction itself, by
 // unrolled ranges around it. `in_loop`: the reduction has loops besides its unrolled ranges and its lanes.

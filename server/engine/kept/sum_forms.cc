@@ -9,8 +9,8 @@
 #include "absl/container/flat_hash_set.h"
 #include "core/base/text.h"
 #include "core/codegen/opts/opt_plan.h"
-#include "core/codegen/opts/prepare_stages.h"
-#include "core/codegen/opts/sum_forms.h"
+#include "core/codegen/passes/prepare_stages.h"
+#include "core/codegen/passes/sum_forms.h"
 #include "core/ir/graph.h"
 #include "core/ir/io/wire.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The order in which the kernels of a program add up, so that two programs can be compared.
 //
-// The *form* of a reduction of floats says in which order it adds up (core/codegen/opts/sum_forms.h).
+// The *form* of a reduction of floats says in which order it adds up (core/codegen/passes/sum_forms.h).
 //
 // Two programs of one tensor graph have the same reductions in different kernels. What both programs know
 // of a reduction is its *kind*: op, dtype, number of terms, and whether it adds up products, squares or

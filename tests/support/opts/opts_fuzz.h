@@ -11,7 +11,7 @@
 #include "core/codegen/opts/kinds/pipeline.h"
 #include "core/codegen/opts/opt_plan.h"
 #include "core/codegen/opts/opt_row.h"
-#include "core/codegen/opts/prepare_stages.h"
+#include "core/codegen/passes/prepare_stages.h"
 #include "core/ir/graph.h"
 #include "gtest/gtest.h"
 #include "tests/support/lowered_run.h"

@@ -2,6 +2,7 @@
 // BLOCK: the loop over an axis becomes two, one over blocks and one inside of a block (make/keep_partials.h).
 #include <string>
 
+#include "core/codegen/machine.h"
 #include "core/codegen/opts/opt_row.h"
 #include "core/codegen/opts/parts.h"
 #include "core/ir/graph.h"
@@ -17,13 +18,13 @@ std::string MaybeNoBlock(const Adding& adding, const PlanAxis& axis) {
   const std::vector<PlanAxis>& axes = adding.state.axes;
   if (axis.size < 0) return "the axis has a symbolic size";
   if (axis.HasBlock()) return "the axis has a BLOCK already";
-  if (kernel.has_stages()) return "the kernel stages values";
-  if (kernel.in_place()) return "the kernel loads what it stores";
+  if (kernel.has_stages) return "the kernel stages values";
+  if (kernel.in_place) return "the kernel loads what it stores";
   for (const PlanAxis& a : axes) {
     if (a.is_scanned) return "the kernel has running sums";
   }
   if (!axis.is_reduce) return "";
-  for (UOp u : kernel.order()) {
+  for (UOp u : kernel.order) {
     if (!PlanKernel::Closes(u, axis.range)) continue;
     if (ir::IsSmallFloat(u.dtype())) return "partial sums of small floats would be rounded";
     for (size_t i = 0; i < axes.size(); ++i) {
@@ -40,7 +41,8 @@ std::string MaybeNoBlock(const Adding& adding, const PlanAxis& axis) {
 absl::Status AddBlock(Adding& adding, const Opt& opt) {
   UOPD_ASSIGN(const Piece piece, PieceOf(adding, opt));
   PlanAxis& axis = adding.Axis(opt);
-  if (adding.target.blocks && !axis.is_reduce) return Bad(opt, "the axis is not reduced");
+  if (!axis.is_reduce && !MachineOf(adding.target).keeps_partials)
+    return Bad(opt, "the axis is not reduced");
   if (const std::string why = MaybeNoBlock(adding, axis); !why.empty()) return Bad(opt, why);
   SplitOff(adding.ctx, axis,
            {.type = axis.range.axis_type(), .amount = piece.amount, .outer = false, .block = true},
@@ -52,7 +54,7 @@ absl::Status AddBlock(Adding& adding, const Opt& opt) {
 std::vector<TriedAmount> BlockAmounts(const KernelInfo&, const AxisInfo& axis,
                                       const Target& target) {
   // The steps of a sum whose operands the threads of a block copy at a time.
-  if (target.blocks)
+  if (!MachineOf(target).keeps_partials)
     return axis.is_reduce ? FittingParts({2, 4, 8, 16, 32}, axis) : std::vector<TriedAmount>();
   if (axis.is_reduce) return FittingParts({64, 128}, axis);
   // The tiles of an axis, not its elements.

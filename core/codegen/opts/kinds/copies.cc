@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // UPCAST and UNROLL: copies of what the loop does for several iterations of an axis.
 #include "core/base/text.h"
-#include "core/codegen/opts/make/warp_product.h"
+#include "core/codegen/gpu/product/warp_product.h"
 #include "core/codegen/opts/opt_row.h"
 #include "core/codegen/opts/parts.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // SWAP, RASTER and PERSIST: the order in which the blocks of a launch are numbered, and how many there are.
-#include "core/codegen/opts/grid.h"
+#include "core/codegen/gpu/grid.h"
 
 #include <algorithm>
 
@@ -41,13 +41,13 @@ absl::Status AddPersist(Adding& adding, const Opt& opt) {
   const PlanKernel& kernel = adding.kernel();
   if (opt.amount < 1 || opt.amount > adding.target.max_grid[0])
     return Bad(opt, Cat("the amount is not in 1 to ", adding.target.max_grid[0]));
-  if (kernel.in_order()) return Bad(opt, "a statement loads what another one stores");
+  if (kernel.in_order) return Bad(opt, "a statement loads what another one stores");
   double blocks = 1;
   for (size_t i = 0; i < adding.state.axes.size(); ++i) {
     const PlanAxis& a = adding.state.axes[i];
     if (!IsGrid(adding.view(), i)) continue;
     // A block without work may load before its loop what another block stores.
-    if (a.size < 0 && kernel.in_place())
+    if (a.size < 0 && kernel.in_place)
       return Bad(opt, "the kernel loads what it stores, and an axis has a symbolic size");
     blocks *= static_cast<double>(a.size >= 0 ? a.size : adding.ctx.BoundsOf(a.symbolic).max);
   }
@@ -69,10 +69,10 @@ std::vector<Opt> SwapMoves(const MoveSource& from) {
 }
 
 std::vector<TriedAmount> RasterAmounts(const KernelInfo& kernel, const AxisInfo& axis,
-                                       const Target& target) {
+                                       const Target&) {
   // Without a reduction, blocks read nothing in common.
   const bool reduces = std::ranges::any_of(kernel.axes, &AxisInfo::is_reduce);
-  if (!target.blocks || !reduces || axis.is_reduce || axis.size <= 1) return {};
+  if (!reduces || axis.is_reduce || axis.size <= 1) return {};
   return {4, 8, 16};
 }
 

@@ -16,7 +16,7 @@ using ir::UOp;
 absl::StatusOr<Piece> ThreadsOf(const Adding& adding, const Opt& opt) {
   UOPD_ASSIGN(const Piece piece, PieceOf(adding, opt));
   if (adding.state.no_locals) return Bad(opt, "the kernel has NOLOCALS");
-  if (adding.kernel().in_order()) return Bad(opt, "a statement loads what another one stores");
+  if (adding.kernel().in_order) return Bad(opt, "a statement loads what another one stores");
   if (!std::has_single_bit(static_cast<uint64_t>(piece.amount)))
     return Bad(opt, "the amount is no power of two");
   return piece;
@@ -35,7 +35,7 @@ absl::Status AddGroup(Adding& adding, const Opt& opt) {
   UOPD_ASSIGN(const Piece piece, ThreadsOf(adding, opt));
   PlanAxis& axis = adding.Axis(opt);
   if (!axis.is_reduce) return Bad(opt, "the axis is not reduced; use LOCAL");
-  for (UOp u : adding.kernel().order()) {
+  for (UOp u : adding.kernel().order) {
     if (!PlanKernel::Closes(u, axis.range)) continue;
     if (adding.state.IsMmaSum(u)) return Bad(opt, "a warp adds up the axis already (TC)");
     if (u.Is(ir::Op::STAGE) && !ir::Reaches(adding.ctx, u.src(1), axis.range))
@@ -58,13 +58,13 @@ absl::Status AddNoLocals(Adding& adding, const Opt& opt) {
 
 std::vector<TriedAmount> LocalAmounts(const KernelInfo&, const AxisInfo& axis,
                                       const Target& target) {
-  if (!target.blocks || axis.is_reduce) return {};
+  if (axis.is_reduce) return {};
   return FittingParts({2, 4, 8, 16, 32, 64, 128, 256}, axis);
 }
 
 std::vector<TriedAmount> GroupAmounts(const KernelInfo&, const AxisInfo& axis,
                                       const Target& target) {
-  if (!target.blocks || !axis.is_reduce) return {};
+  if (!axis.is_reduce) return {};
   return FittingParts({4, 8, 16, 32, 64, 256}, axis);
 }
 

@@ -13,12 +13,12 @@ namespace {
 absl::Status AddMerge(Adding& adding, const Opt& opt) {
   if (std::ranges::any_of(adding.before, [](const Opt& o) { return o.kind != OptKind::kMerge; }))
     return Bad(opt, "MERGE comes before all other opts");
-  const ir::UOp sink = adding.kernel().sink(), outer = adding.Axis(opt).range,
+  const ir::UOp sink = adding.kernel().sink, outer = adding.Axis(opt).range,
                 inner = adding.state.axes[static_cast<size_t>(opt.amount)].range;
   if (const std::string why = MaybeNoMerge(adding.ctx, sink, outer, inner); !why.empty())
     return Bad(opt, why);
-  adding.state.Become(std::make_shared<const PlanKernel>(
-      adding.ctx, MergeAxes(adding.ctx, sink, outer, inner), adding.target));
+  adding.state.Become(
+      std::make_shared<const PlanKernel>(adding.ctx, MergeAxes(adding.ctx, sink, outer, inner)));
   return absl::OkStatus();
 }
 

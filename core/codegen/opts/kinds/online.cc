@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// ONLINE: the row of a maximum is computed in blocks (online/online.h).
-#include "core/codegen/opts/online/online.h"
+// ONLINE: the row of a maximum is computed in blocks (attention/online.h).
+#include "core/codegen/attention/online.h"
 
 #include "core/codegen/opts/opt_row.h"
 #include "core/codegen/opts/plan_state.h"
@@ -11,8 +11,8 @@ namespace {
 absl::Status AddOnline(Adding& adding, const Opt& opt) {
   if (!adding.before.empty()) return Bad(opt, "ONLINE comes before all other opts");
   UOPD_ASSIGN(const ir::UOp made,
-              MakeOnline(adding.ctx, adding.kernel().sink(), adding.Axis(opt).range, opt.amount));
-  adding.state.Become(std::make_shared<const PlanKernel>(adding.ctx, made, adding.target));
+              MakeOnline(adding.ctx, adding.kernel().sink, adding.Axis(opt).range, opt.amount));
+  adding.state.Become(std::make_shared<const PlanKernel>(adding.ctx, made));
   adding.state.online = true;
   return absl::OkStatus();
 }

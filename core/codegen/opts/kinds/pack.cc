@@ -17,7 +17,7 @@ absl::Status AddPack(Adding& adding, const Opt& opt) {
   PlanState& state = adding.state;
   const PlanKernel& kernel = adding.kernel();
   if (state.warp_rows) return Bad(opt, "a matrix instruction has copies of what it multiplies");
-  const UOp load = kernel.loads()[static_cast<size_t>(opt.axis)];
+  const UOp load = kernel.loads[static_cast<size_t>(opt.axis)];
   if (std::ranges::find(state.packed, load) != state.packed.end())
     return Bad(opt, "the load is packed already");
   for (UOp u : ir::Toposort(adding.ctx, load.src(0))) {

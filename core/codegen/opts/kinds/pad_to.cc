@@ -30,7 +30,7 @@ std::vector<TriedAmount> PadToAmounts(const KernelInfo&, const AxisInfo& axis,
                                       const Target& target) {
   std::vector<TriedAmount> out;
   for (const int64_t n : {16, 32, 64, 128}) {
-    const bool fits = target.blocks && axis.size > 1 && axis.size % n != 0;
+    const bool fits = axis.size > 1 && axis.size % n != 0;
     if (fits && RoundUp(axis.size, n) < kMostPaddedMove * axis.size) out.emplace_back(n);
   }
   return out;

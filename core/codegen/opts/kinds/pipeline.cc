@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "core/base/text.h"
+#include "core/codegen/gpu/passes/shared_stage.h"
 #include "core/codegen/opts/opt_row.h"
 #include "core/codegen/opts/plan_state.h"
-#include "core/codegen/passes/blocks/shared_stage.h"
 
 namespace uopd::codegen {
 namespace {
@@ -43,7 +43,7 @@ absl::Status AddPipelineOpt(Adding& adding, const Opt& opt) {
 std::vector<TriedAmount> PipelineAmounts(const KernelInfo&, const AxisInfo& axis,
                                          const Target& target) {
   std::vector<TriedAmount> out;
-  if (!target.blocks || !axis.is_reduce) return out;
+  if (!axis.is_reduce) return out;
   out.emplace_back(2);
   if (target.async_copies) out.insert(out.end(), {3, 4});
   if (!target.bulk_copies) return out;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// PIPELINE: what is packed is copied for the next steps of a sum while the threads compute one (passes/blocks/pipeline.h).
+// PIPELINE: what is packed is copied for the next steps of a sum while the threads compute one (gpu/passes/pipeline.h).
 #pragma once
 #include <array>
 #include <cstdint>

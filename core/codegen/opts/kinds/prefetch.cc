@@ -30,7 +30,7 @@ int64_t RowsAhead(const PlanView& view, UOp load) {
 }
 
 absl::Status AddPrefetch(Adding& adding, const Opt& opt) {
-  const UOp load = adding.kernel().reads()[static_cast<size_t>(opt.axis)];
+  const UOp load = adding.kernel().reads[static_cast<size_t>(opt.axis)];
   const auto axis = static_cast<size_t>(opt.amount);
   if (PrefetchDistance(adding.view(), load) != 0) return Bad(opt, "the load prefetches already");
   const PlanAxis& along = adding.state.axes[axis];

@@ -11,7 +11,7 @@ namespace {
 
 absl::Status AddStream(Adding& adding, const Opt& opt) {
   std::vector<ir::UOp>& streamed = adding.state.streamed;
-  const ir::UOp store = adding.kernel().stores()[static_cast<size_t>(opt.axis)];
+  const ir::UOp store = adding.kernel().stores[static_cast<size_t>(opt.axis)];
   if (std::ranges::find(streamed, store) != streamed.end())
     return Bad(opt, "the store is streamed already");
   streamed.push_back(store);

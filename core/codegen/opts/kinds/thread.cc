@@ -4,8 +4,8 @@
 #include <string>
 
 #include "core/base/text.h"
+#include "core/codegen/cpu/make/split_scan.h"
 #include "core/codegen/launch_size.h"
-#include "core/codegen/opts/make/split_scan.h"
 #include "core/codegen/opts/opt_row.h"
 #include "core/codegen/opts/parts.h"
 #include "core/ir/graph.h"
@@ -22,7 +22,7 @@ absl::Status AddWholeAxis(Adding& adding, const Opt& opt) {
   PlanAxis& axis = adding.Axis(opt);
   if (axis.is_scanned) return Bad(opt, "running sums run along the axis");
   std::vector<std::string> variables;
-  for (const ir::UOp v : ir::Variables(adding.ctx, adding.kernel().sink()))
+  for (const ir::UOp v : ir::Variables(adding.ctx, adding.kernel().sink))
     variables.emplace_back(v.text());
   if (const auto size = LaunchSize::Of(axis.symbolic, variables); !size.ok())
     return Bad(opt, StatusText(size.status()));
@@ -41,10 +41,10 @@ absl::Status AddThread(Adding& adding, const Opt& opt) {
   UOPD_ASSIGN(const Piece piece, PieceOf(adding, opt));
   const Target& target = adding.target;
   if (axis.is_scanned) {
-    if (const std::string why = MaybeNoSplitScan(adding.ctx, adding.kernel().sink()); !why.empty())
+    if (const std::string why = MaybeNoSplitScan(adding.ctx, adding.kernel().sink); !why.empty())
       return Bad(opt, why);
-    const auto scans = std::ranges::count_if(adding.kernel().order(),
-                                             [](ir::UOp u) { return u.Is(ir::Op::SCAN); });
+    const auto scans =
+        std::ranges::count_if(adding.kernel().order, [](ir::UOp u) { return u.Is(ir::Op::SCAN); });
     if (scans * (piece.amount + 1) > target.shared_bytes / ir::kSharedElement)
       return Bad(opt, Cat("the threads share ", target.shared_bytes, " bytes"));
   } else if (piece.amount > kMostParts * target.threads) {
@@ -59,7 +59,7 @@ absl::Status AddThread(Adding& adding, const Opt& opt) {
 
 std::vector<TriedAmount> ThreadAmounts(const KernelInfo&, const AxisInfo& axis,
                                        const Target& target) {
-  if (target.blocks || axis.is_reduce || axis.size == 1 || target.threads < 2) return {};
+  if (axis.is_reduce || axis.size == 1 || target.threads < 2) return {};
   if (axis.size == 0) return {0};  // one thread per iteration
   // Several parts for each thread, and the largest divisors of the axis that the target has enough threads for.
   std::vector<TriedAmount> out;

@@ -6,9 +6,9 @@
 // comes last: their accumulators begin anew in each iteration of the loops around it. GLOBAL ranges of RASTER come after
 // all others.
 #include <algorithm>
-#include <tuple>
+#include <utility>
 
-#include "core/codegen/opts/grid.h"
+#include "core/codegen/machine.h"
 #include "core/codegen/opts/make/making.h"
 #include "core/ir/build.h"
 #include "core/rules/index_expr.h"
@@ -25,14 +25,9 @@ using rules::IndexSum;
 // The numbers of the axes, those of the outer loops first.
 std::vector<size_t> LoopOrder(const PlanView& plan) {
   const std::vector<PlanAxis>& axes = plan.state.axes;
-  const auto packed = [&](size_t i) {
-    return std::ranges::any_of(plan.state.packed,
-                               [&](UOp load) { return plan.kernel().Along(load, i); });
-  };
+  const Machine& machine = MachineOf(plan.target);
   const auto place = [&](size_t i) {
-    const PlanAxis& axis = axes[i];
-    return plan.target.blocks ? std::tuple(axis.is_scanned, !axis.HasBlock(), axis.rank)
-                              : std::tuple(axis.is_scanned, !packed(i), i);
+    return std::pair(axes[i].is_scanned, machine.loop_place(plan, i));
   };
   std::vector<size_t> out;
   for (size_t i = 0; i < axes.size(); ++i) out.push_back(i);
@@ -59,7 +54,12 @@ struct AxisIds {
 class AxisMaker {
  public:
   AxisMaker(const PlanView& plan, AxisIds& ids, size_t number)
-      : plan_(plan), ctx_(plan.ctx), ids_(ids), number_(number), axis_(plan.state.axes[number]) {
+      : plan_(plan),
+        machine_(MachineOf(plan.target)),
+        ctx_(plan.ctx),
+        ids_(ids),
+        number_(number),
+        axis_(plan.state.axes[number]) {
     for (const PlanAxis::Part& p : axis_.parts) tile_ *= p.outer ? 1 : p.amount;
   }
 
@@ -100,9 +100,9 @@ class AxisMaker {
     if (axis_.size == axis_.raster) return;
     const UOp size = axis_.size >= 0 ? ctx_.Idx(axis_.size / axis_.raster) : axis_.symbolic;
     const AxisType own = axis_.range.axis_type();
-    const AxisType type = axis_.is_threads         ? AxisType::THREAD
-                          : IsGrid(plan_, number_) ? AxisType::GLOBAL
-                                                   : own;
+    const AxisType type = axis_.is_threads                   ? AxisType::THREAD
+                          : machine_.is_grid(plan_, number_) ? AxisType::GLOBAL
+                                                             : own;
     const int64_t tag = own == AxisType::LOCAL ? axis_.range.tag() : 0;
     Add(outer_, NewRange(size, ids_.around, type, tag), tile_ * axis_.raster);
     if (IsStepped(plan_.state, axis_)) made_.maybe_blocks = TakeRange();
@@ -131,8 +131,8 @@ class AxisMaker {
   void MakePadding() {
     const int64_t size = axis_.range.src(0).Is(Op::CONST) ? axis_.range.src(0).const_int() : 0;
     const auto negated = [&](UOp u) { return ir::Alu(ctx_, Op::NEG, {u}); };
-    if (!axis_.is_reduce && !axis_.is_scanned && size >= tile_ && !plan_.kernel().in_place() &&
-        !plan_.target.blocks) {
+    if (!axis_.is_reduce && !axis_.is_scanned && size >= tile_ && !plan_.kernel().in_place &&
+        machine_.overlaps_tiles) {
       // The last tile begins earlier and computes some elements once more: no gates.
       outer_ = negated(ir::Alu(ctx_, Op::MAX, {negated(outer_), ctx_.Idx(tile_ - size)}));
       return;
@@ -143,13 +143,14 @@ class AxisMaker {
       const UOp r = made_.ranges[k];
       const bool whole = size > 0 && made_.strides[k] == 1 && r.axis_type() == AxisType::VECTOR &&
                          size % r.src(0).const_int() == 0;
-      if (plan_.target.blocks && whole) lanes = negated(r);
+      if (machine_.shares_gates && whole) lanes = negated(r);
     }
     made_.maybe_valid =
         Lt(ctx_, IndexSum(ctx_, IndexSum(ctx_, outer_, inner_), lanes), axis_.range.src(0));
   }
 
   const PlanView& plan_;
+  const Machine& machine_;
   ir::UOpContext& ctx_;
   AxisIds& ids_;
   const size_t number_;

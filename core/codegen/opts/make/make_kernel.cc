@@ -6,13 +6,14 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "core/codegen/cpu/make/keep_partials.h"
+#include "core/codegen/cpu/make/split_scan.h"
+#include "core/codegen/cpu/make/vector_product.h"
+#include "core/codegen/gpu/product/warp_product.h"
+#include "core/codegen/machine.h"
 #include "core/codegen/opts/kinds/prefetch.h"
 #include "core/codegen/opts/kinds/stream.h"
-#include "core/codegen/opts/make/keep_partials.h"
 #include "core/codegen/opts/make/making.h"
-#include "core/codegen/opts/make/split_scan.h"
-#include "core/codegen/opts/make/vector_product.h"
-#include "core/codegen/opts/make/warp_product.h"
 #include "core/codegen/passes/rebuild.h"
 #include "core/ir/analysis/eval.h"
 #include "core/ir/build.h"
@@ -57,7 +58,7 @@ class KernelMaker {
   }
 
   UOp Make() {
-    const UOp out = Rebuild(ctx_, kernel().sink(), [&](UOp u, std::span<const UOp> srcs) {
+    const UOp out = Rebuild(ctx_, kernel().sink, [&](UOp u, std::span<const UOp> srcs) {
       const UOp node = MakeNode(u, srcs);
       if (const auto it = factors_.find(u.id()); it != factors_.end()) it->second = node;
       if (of_warp_ && StoresInQuads(made_.plan, u)) in_quads_.push_back(node);
@@ -79,7 +80,7 @@ class KernelMaker {
   // What a STORE must ask about the ranges around it that its address does not depend on: an axis of one iteration has no
   // part in it, and its padding would store the same element once more.
   void FindPaddedStores() {
-    for (UOp u : kernel().order()) {
+    for (UOp u : kernel().order) {
       if (!u.Is(Op::END)) continue;
       std::vector<UOp> statements = {u.src(0)};
       while (!statements.empty()) {
@@ -101,7 +102,7 @@ class KernelMaker {
 
   // The operands of TC pack their words instead of their loads.
   void FindFactors() {
-    for (UOp u : kernel().order()) {
+    for (UOp u : kernel().order) {
       if (!state().IsMmaSum(u)) continue;
       const Factors f = *SmallFactors(u);
       for (UOp operand : {f.a, f.b}) {
@@ -198,14 +199,14 @@ class KernelMaker {
 
   // A node that closes ranges, and is no sum of TC.
   UOp MakeClosing(UOp u, std::span<const UOp> srcs) {
-    const bool blocks = made_.plan.target.blocks;
+    const bool keeps_partials = MachineOf(made_.plan.target).keeps_partials;
     std::vector<UOp> out(srcs.begin(), srcs.begin() + static_cast<std::ptrdiff_t>(u.n_body()));
     if (u.Is(Op::STAGE)) {
       if (const UOp valid = MaybeValid(u)) out[2] = And(ctx_, out[2], valid);
     }
     for (UOp r : u.closed()) {
       const MadeAxis& axis = made_.AxisOf(r);
-      if (blocks && axis.maybe_blocks) out.push_back(axis.maybe_blocks);
+      if (!keeps_partials && axis.maybe_blocks) out.push_back(axis.maybe_blocks);
       out.insert(out.end(), axis.ranges.begin(), axis.ranges.end());
       const bool adds = u.Is(Op::REDUCE) && u.reduce_op() == Op::ADD;
       if (adds && IsZeroInPadding(kernel(), u.src(0), kernel().AxisOf(r))) continue;
@@ -222,7 +223,7 @@ class KernelMaker {
     }
     const UOp closed =
         out.size() == 1 ? out[0] : ctx_.Make(u.op(), u.dtype(), out, u.arg(), u.tag());
-    return !u.Is(Op::REDUCE) || blocks ? closed : MakeBlocked(u, closed);
+    return u.Is(Op::REDUCE) && keeps_partials ? MakeBlocked(u, closed) : closed;
   }
 
   // The result of `reduce` over all blocks (BLOCK), where `value` is that over one of them.
@@ -237,8 +238,7 @@ class KernelMaker {
     std::sort(parts.begin(), parts.end(), [](const PackPart& a, const PackPart& b) {
       return a.range.axis_id() < b.range.axis_id();
     });
-    return KeepPartials(ctx_, value, reduce.reduce_op(), blocks, parts, in_partials_,
-                        made_.next_id);
+    return KeepPartials(ctx_, value, reduce.reduce_op(), blocks, parts, fill_);
   }
 
   ir::UOpContext& ctx_;
@@ -247,7 +247,7 @@ class KernelMaker {
   ir::Substitution in_padding_;             // STORE -> condition
   ir::Substitution factors_;                // operand of TC -> its replacement
   absl::flat_hash_set<uint32_t> in_words_;  // what the operands of TC are computed from
-  ir::Substitution in_partials_;            // see KeepPartials
+  FillRanges fill_{made_.next_id};          // of partial results
   std::vector<UOp> in_quads_;               // STOREs of the new graph
 };
 

@@ -3,7 +3,8 @@
 
 #include <algorithm>
 
-#include "core/codegen/opts/online/row_terms.h"
+#include "core/codegen/attention/row_terms.h"
+#include "core/codegen/machine.h"
 #include "core/ir/graph.h"
 
 namespace uopd::codegen {
@@ -37,8 +38,7 @@ UOp MakePacked(Making& making, UOp value, bool in_rows) {
   std::vector<PackPart> parts = PartsOf(making, value, true);
   for (PackPart& p : parts) p.in_rows = in_rows && p.axis == making.state().sum_axis;
   if (parts.empty()) return value;
-  return making.plan.target.blocks ? PackShared(making.ctx(), value, parts, making.next_id)
-                                   : PackValue(making.ctx(), value, parts, making.next_id);
+  return MachineOf(making.plan.target).pack(making.ctx(), value, parts, making.next_id);
 }
 
 bool IsPacked(const PlanView& plan, UOp u) {
@@ -50,7 +50,7 @@ bool IsStepped(const PlanState& state, const PlanAxis& axis) {
   if (!axis.is_reduce) return false;
   if (axis.HasBlock()) return true;
   if (!state.instruction || !state.instruction->in_shared()) return false;
-  return std::ranges::any_of(state.kernel->order(), [&](UOp u) {
+  return std::ranges::any_of(state.kernel->order, [&](UOp u) {
     return state.IsMmaSum(u) && PlanKernel::Closes(u, axis.range);
   });
 }

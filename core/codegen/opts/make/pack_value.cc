@@ -23,7 +23,7 @@ constexpr int64_t kRowLanes = 16;  // of the vectors that fill the rows of a til
 int64_t Size(UOp range) { return range.src(0).const_int(); }
 
 // Lanes that are gathered from rows along which a reduced axis is contiguous: as many steps of that
-// axis as there are lanes are a square, which is transposed in registers (passes/transpose_loads.h).
+// axis as there are lanes are a square, which is transposed in registers (cpu/passes/transpose_loads.h).
 struct SquareCopy {
   UOp vector;         // the RANGE of the lanes
   size_t axis = 0;    // that is contiguous in memory

@@ -52,6 +52,11 @@ std::optional<Factors> SmallFactors(UOp reduce) {
   return out;
 }
 
+bool NeedsReduction(const ir::UOpContext& ctx, UOp reduce) {
+  return std::ranges::any_of(ir::Toposort(ctx, reduce.srcs().first(1)),
+                             [](UOp n) { return n.Is(Op::REDUCE); });
+}
+
 std::vector<MatrixInstruction> RowInstructions(const Target& target) {
   std::vector<MatrixInstruction> out;
   for (const MatrixInstruction& i : target.matrix_instructions) {

@@ -23,6 +23,9 @@ struct Factors {
 // Those of REDUCE(ADD, MUL(CAST(a), CAST(b))) where a and b are tf32, or narrower than 32 bits.
 std::optional<Factors> SmallFactors(ir::UOp reduce);
 
+// Whether the value of a reduction needs another reduction.
+bool NeedsReduction(const ir::UOpContext& ctx, ir::UOp reduce);
+
 // The instructions that TC chooses from, best first: those of one row (m = 1), then one row of each tile
 // (m > 1) that the target has no such instruction for. A WMMA of the latter must become a part of a tile,
 // or is computed element by element.
@@ -33,7 +36,7 @@ std::vector<MatrixInstruction> RowInstructions(const Target& target);
 bool Computes(const MatrixInstruction& instruction, const Factors& factors, ir::Dtype sum);
 
 // The instruction of the target that multiplies whole tiles of the same elements (m > 1), or null.
-// WMMAs of 16 rows become such tiles (passes/wmma_blocks.h).
+// WMMAs of 16 rows become such tiles (cpu/passes/wmma_blocks.h).
 const MatrixInstruction* TileInstruction(const Target& target, const MatrixInstruction& rows);
 
 // Which operand is the first one of WMMA, and whether the sign bits of its elements are flipped.

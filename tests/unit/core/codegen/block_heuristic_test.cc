@@ -2,7 +2,7 @@
 // What the heuristic chooses for targets with blocks, and that such kernels compute the right results.
 #include <algorithm>
 
-#include "core/codegen/opts/heuristic/heuristic.h"
+#include "core/codegen/opts/choose/heuristic.h"
 #include "gtest/gtest.h"
 #include "tests/support/kernel_check.h"
 #include "tests/support/lowered_run.h"

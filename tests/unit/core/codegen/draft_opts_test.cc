@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include "core/codegen/opts/heuristic/draft_opts.h"
+#include "core/codegen/opts/choose/draft_opts.h"
 
 #include <numeric>
 
-#include "core/codegen/opts/heuristic/heuristic.h"
+#include "core/codegen/opts/choose/heuristic.h"
 #include "core/codegen/opts/opt_plan.h"
-#include "core/codegen/opts/sum_forms.h"
+#include "core/codegen/passes/sum_forms.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/kernel_check.h"

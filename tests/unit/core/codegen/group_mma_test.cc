@@ -8,7 +8,7 @@
 #include "core/base/target/gpu_targets.h"
 #include "core/base/target/matrix_instructions.h"
 #include "core/base/text.h"
-#include "core/codegen/opts/make/shared_rows.h"
+#include "core/codegen/gpu/product/shared_rows.h"
 #include "core/codegen/opts/opt_plan.h"
 #include "core/ir/analysis/eval.h"
 #include "core/ir/shared_array.h"

@@ -2,7 +2,7 @@
 // Many elements that each lane loads or not by itself: slices of a buffer that are joined.
 #include <algorithm>
 
-#include "core/codegen/opts/heuristic/heuristic.h"
+#include "core/codegen/opts/choose/heuristic.h"
 #include "core/ir/build.h"
 #include "gtest/gtest.h"
 #include "tests/support/kernel_check.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // How many lanes the heuristic gives to kernels whose values have several widths.
-#include "core/codegen/opts/heuristic/heuristic.h"
+#include "core/codegen/opts/choose/heuristic.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/kernel_check.h"

@@ -4,7 +4,7 @@
 
 #include "core/base/target/gpu_targets.h"
 #include "core/base/target/matrix_instructions.h"
-#include "core/codegen/opts/heuristic/heuristic.h"
+#include "core/codegen/opts/choose/heuristic.h"
 #include "core/codegen/opts/opt_plan.h"
 #include "core/codegen/passes/vectorise.h"
 #include "core/ir/graph.h"

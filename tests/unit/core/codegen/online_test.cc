@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "core/codegen/opts/opt_plan.h"
-#include "core/codegen/opts/prepare_stages.h"
+#include "core/codegen/passes/prepare_stages.h"
 #include "core/ir/graph.h"
 #include "gtest/gtest.h"
 #include "tests/support/attention_kernel.h"

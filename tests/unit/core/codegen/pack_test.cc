@@ -3,7 +3,7 @@
 // registers: each against the interpreter, with odd sizes and guarded buffers.
 #include <gmock/gmock.h>
 
-#include "core/codegen/opts/heuristic/heuristic.h"
+#include "core/codegen/opts/choose/heuristic.h"
 #include "core/codegen/opts/opt.h"
 #include "core/codegen/opts/opt_plan.h"
 #include "core/ir/graph.h"

@@ -2,7 +2,7 @@
 // The opt PREFETCH: a load that fetches the next row as well.
 #include <algorithm>
 
-#include "core/codegen/opts/heuristic/heuristic.h"
+#include "core/codegen/opts/choose/heuristic.h"
 #include "core/codegen/opts/opt_plan.h"
 #include "core/render/llvm_ir.h"
 #include "gmock/gmock.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/codegen/opts/heuristic/register_tile.h"
+#include "core/codegen/cpu/heuristic/register_tile.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Copies of kernels without reductions that share loads: a step of a sorting network computes the
 // smaller and the larger of two elements.
-#include "core/codegen/opts/heuristic/heuristic.h"
+#include "core/codegen/opts/choose/heuristic.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/kernel_check.h"

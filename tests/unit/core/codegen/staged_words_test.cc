@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Operands of matrix instructions of warps as words in shared memory.
 #include "core/base/target/matrix_instructions.h"
-#include "core/codegen/opts/make/shared_rows.h"
+#include "core/codegen/gpu/product/shared_rows.h"
 #include "core/ir/shared_array.h"
 #include "core/ir/verify/spec.h"
 #include "gtest/gtest.h"

@@ -2,9 +2,9 @@
 // The opt STREAM: stores around the caches.
 #include <algorithm>
 
-#include "core/codegen/opts/heuristic/heuristic.h"
+#include "core/codegen/cpu/passes/order_loops.h"
+#include "core/codegen/opts/choose/heuristic.h"
 #include "core/codegen/opts/opt_plan.h"
-#include "core/codegen/opts/order_loops.h"
 #include "core/codegen/passes/vectorise.h"
 #include "core/render/llvm_ir.h"
 #include "gmock/gmock.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Long sums are exact to a few roundings, whatever their loops, sizes and opts.
-#include "core/codegen/opts/sum_blocks.h"
+#include "core/codegen/passes/sum_blocks.h"
 
 #include <cmath>
 #include <cstring>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Kernels whose sums have the same form give the same bits, whatever opts made them; and the forms tell apart what gives
 // other bits. UOPD_FUZZ_SUM_FORMS sets how many kernels, UOPD_FUZZ_SEED the first one.
-#include "core/codegen/opts/sum_forms.h"
+#include "core/codegen/passes/sum_forms.h"
 
 #include <cstring>
 #include <map>

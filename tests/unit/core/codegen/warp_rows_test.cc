@@ -7,9 +7,9 @@
 
 #include "core/base/target/matrix_instructions.h"
 #include "core/base/text.h"
-#include "core/codegen/opts/online/row_fragment.h"
+#include "core/codegen/attention/row_fragment.h"
 #include "core/codegen/opts/opt_plan.h"
-#include "core/codegen/opts/prepare_stages.h"
+#include "core/codegen/passes/prepare_stages.h"
 #include "core/ir/graph.h"
 #include "core/ir/io/print.h"
 #include "core/rules/simplify.h"

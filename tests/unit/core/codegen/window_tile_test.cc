@@ -3,7 +3,7 @@
 // steps do not fit in the registers if they are unrolled.
 #include <algorithm>
 
-#include "core/codegen/opts/heuristic/heuristic.h"
+#include "core/codegen/opts/choose/heuristic.h"
 #include "core/render/llvm_ir.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

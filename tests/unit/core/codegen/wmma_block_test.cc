@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Products of whole tiles (passes/wmma_blocks.h), against the interpreter: as C, and as LLVM IR with the
+// Products of whole tiles (cpu/passes/wmma_blocks.h), against the interpreter: as C, and as LLVM IR with the
 // instructions of AMX emulated.
 #include <array>
 #include <cmath>
 
-#include "core/codegen/passes/wmma_blocks.h"
+#include "core/codegen/cpu/passes/wmma_blocks.h"
 #include "core/ir/graph.h"
 #include "core/ir/io/wire.h"
 #include "core/ir/wmma_block.h"

@@ -6,9 +6,9 @@
 
 #include "core/base/target/gpu_targets.h"
 #include "core/base/text.h"
+#include "core/codegen/attention/row_fragment.h"
 #include "core/codegen/codegen.h"
-#include "core/codegen/opts/heuristic/heuristic.h"
-#include "core/codegen/opts/online/row_fragment.h"
+#include "core/codegen/opts/choose/heuristic.h"
 #include "core/render/renderer.h"
 #include "tests/support/attention_kernel.h"
 #include "tests/support/gpu/compilers.h"

@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "core/codegen/opts/sum_forms.h"
+#include "core/codegen/passes/sum_forms.h"
 #include "core/ir/build.h"
 #include "core/ir/io/wire.h"
 #include "core/schedule/schedule.h"

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT
+#include "core/codegen/cpu/heuristic/register_tile.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+namespace uopd::codegen {
+namespace {
+
+constexpr int64_t kMostCopies = 16;     // of one axis
+constexpr double kPerCycle = 2;         // multiply-adds, and loads, that start in one cycle
+constexpr double kLatency = 4;          // cycles until a multiply-add may use the result of another
+constexpr double kBytesPerCycle = 32;   // from the second-level cache
+constexpr double kBytesFromMemory = 6;  // per cycle, for one of the processors that share it
+constexpr double kNotHidden = 0.3;      // the part of that time that multiply-adds do not hide
+constexpr int64_t kWayBytes = 4096;  // addresses so far apart share a set of the first-level cache
+constexpr int64_t kLineBytes = 64;
+constexpr double kVectorBytes = 16;  // at least: a load of several lanes
+constexpr double kFar = 1.15;        // price of vectors, or pieces of lines, on different pages
+constexpr double kOverhead = 0.5;    // cycles of a step for the loop
+// The part of the registers for the elements and factors of windows: those that neighbours share
+// little of stay there longer.
+constexpr double kOfWindows = 11.0 / 16, kOfFarWindows = 0.75;
+
+class Model {
+ public:
+  Model(std::span<const TileLoad> loads, const TileSums& sums, const Target& target)
+      : loads_(loads), sums_(sums), target_(target) {}
+
+  // Useful multiply-adds a cycle with x copies along axis a and y along axis b; 0 if the sums do not
+  // fit in the registers.
+  double Rate(const TileAxis& a, int64_t x, const TileAxis& b, int64_t y) const {
+    const double accumulators = static_cast<double>(x * y);
+    double loaded = 0, held = 0, from_second = 0, from_memory = 0, largest = 0, far = 1;
+    const uint64_t outer = uint64_t{1} << std::min(a.axis, b.axis);
+    for (const TileLoad& l : loads_) {
+      const double copies = Copies(l, a, x) * Copies(l, b, y);
+      loaded += copies * l.instructions;
+      // The copies of the last axis are computed next to each other, so values that do not depend on
+      // the other axis are needed again for each copy of it.
+      if ((l.along & outer) == 0) held += copies;
+      if (IsFar(l, a, x) || IsFar(l, b, y)) far = kFar;
+      const double bytes = std::max(copies * l.bytes, BytesOfPieces(l, a, x, b, y));
+      from_memory += copies * l.memory_bytes;
+      // The panel of one load may stay in the first-level cache while the others stream by.
+      if (Crowded(l, a, x, b, y)) {
+        from_second += copies * kLineBytes;
+        continue;
+      }
+      from_second += bytes;
+      if (bytes * l.steps <= FirstLevel() / 2) largest = std::max(largest, bytes);
+    }
+    from_second -= largest;
+    double alive = accumulators * static_cast<double>(sums_.count);
+    // Sums over windows are computed one after the other: the terms of one and the factors of all are
+    // alive.
+    int64_t slide = 0;
+    for (const TileLoad& l : loads_) {
+      for (const TileLoad::Window& w : l.windows) slide = std::max(slide, w.slide);
+    }
+    const double part = slide > 1 ? kOfFarWindows : kOfWindows;
+    if (slide > 0 && accumulators > 1)
+      alive += std::min(2 * static_cast<double>(sums_.terms) + 6, target_.vector_registers * part);
+    if (alive + std::max(held, static_cast<double>(sums_.ahead)) + 1 > target_.vector_registers &&
+        alive > static_cast<double>(sums_.count))
+      return 0;
+    const double issue = std::max(accumulators, loaded) / kPerCycle;
+    // Sums that are unrolled whole do not wait for those of the tile before.
+    const double latency = sums_.terms > 1 ? 0 : kLatency;
+    const double cycles = std::max({issue, latency, from_memory / kBytesFromMemory}) +
+                          kOverhead / static_cast<double>(sums_.terms) +
+                          kNotHidden * from_second / kBytesPerCycle;
+    return accumulators * Useful(a, x) * Useful(b, y) / (cycles * far);
+  }
+
+ private:
+  // Values that n copies along the axis load for one term of each sum.
+  static double Copies(const TileLoad& l, const TileAxis& a, int64_t n) {
+    if ((l.along >> a.axis & 1) == 0) return 1;
+    for (const TileLoad::Window& w : l.windows) {
+      if (w.axis == a.axis)
+        return static_cast<double>((n - 1) * w.slide + w.size) / static_cast<double>(w.size);
+    }
+    return static_cast<double>(n);
+  }
+  // Bytes of the lines of the cache that the copies use pieces of, for one step. 0 if the copies lie
+  // together, or if the steps use whole lines.
+  static double BytesOfPieces(const TileLoad& l, const TileAxis& a, int64_t x, const TileAxis& b,
+                              int64_t y) {
+    if (l.bytes >= kVectorBytes || l.run_bytes >= kLineBytes) return 0;
+    int64_t lines = 1;
+    for (const auto& [axis, n] : {std::pair(&a, x), std::pair(&b, y)}) {
+      if (l.strides[axis->axis] >= kLineBytes) lines *= n;
+    }
+    if (lines == 1) return 0;
+    return static_cast<double>(lines * kLineBytes) * l.bytes / static_cast<double>(l.run_bytes);
+  }
+  // Whether the copies along the axis are vectors, or pieces of lines, on different pages, instead of
+  // neighbours.
+  static bool IsFar(const TileLoad& l, const TileAxis& a, int64_t n) {
+    return n > 1 && (l.bytes >= kVectorBytes || l.run_bytes < kLineBytes) &&
+           l.strides[a.axis] >= kWayBytes;
+  }
+  // Whether the copies map to so few sets of the first-level cache that they evict each other before
+  // the next step uses the same lines. Copies whose addresses are less than a line apart share it.
+  bool Crowded(const TileLoad& l, const TileAxis& a, int64_t x, const TileAxis& b,
+               int64_t y) const {
+    int64_t lines = 1, apart = kWayBytes;
+    for (const auto& [axis, n] : {std::pair(&a, x), std::pair(&b, y)}) {
+      const int64_t stride = l.strides[axis->axis];
+      if (n == 1 || stride < kLineBytes) continue;
+      lines *= n;
+      apart = std::gcd(apart, stride);
+    }
+    if (lines == 1) return false;
+    const int64_t sets = kWayBytes / apart;
+    const auto ways = static_cast<int64_t>(FirstLevel()) / kWayBytes;
+    return 3 * ((lines + sets - 1) / sets) > 2 * ways;
+  }
+  double FirstLevel() const {
+    return target_.caches.empty() ? 32768.0 : static_cast<double>(target_.caches[0].bytes);
+  }
+  static double Useful(const TileAxis& a, int64_t n) {
+    const int64_t rounds = (a.size + n - 1) / n;
+    return static_cast<double>(a.size) / static_cast<double>(rounds * n);
+  }
+
+  const std::span<const TileLoad> loads_;
+  const TileSums sums_;
+  const Target& target_;
+};
+
+// The part of the time for which threads have work, if they share the axis that suits them best.
+double Busy(std::span<const TileAxis> axes, const TileAxis& a, int64_t x, const TileAxis& b,
+            int64_t y, int64_t threads) {
+  double best = 0;
+  for (const TileAxis& axis : axes) {
+    if (!axis.splits) continue;
+    const int64_t n = axis.axis == a.axis ? x : axis.axis == b.axis ? y : 1;
+    const int64_t tiles = (axis.size + n - 1) / n;
+    const int64_t rounds = (tiles + threads - 1) / threads;
+    best = std::max(best, static_cast<double>(tiles) / static_cast<double>(rounds * threads));
+  }
+  return best > 0 ? best : 1;
+}
+
+}  // namespace
+
+Tile ChooseRegisterTile(std::span<const TileAxis> axes, std::span<const TileLoad> loads,
+                        const TileSums& sums, const Target& target) {
+  const Model model(loads, sums, target);
+  const auto fits = [&](const TileAxis& a, int64_t n) {
+    return n <= std::min(a.size, a.most) &&
+           (!sums.joins || std::has_single_bit(static_cast<uint64_t>(n)));
+  };
+  Tile best;
+  double most = 0;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    // Two different axes, or one alone (j == i, y == 1).
+    for (size_t j = i; j < axes.size(); ++j) {
+      for (int64_t x = 1; x <= kMostCopies; ++x) {
+        if (!fits(axes[i], x)) continue;
+        for (int64_t y = 1; y <= (j == i ? 1 : kMostCopies); ++y) {
+          if (!fits(axes[j], y)) continue;
+          const double rate =
+              model.Rate(axes[i], x, axes[j], y) * Busy(axes, axes[i], x, axes[j], y, sums.threads);
+          if (rate <= 1.001 * most) continue;
+          most = rate;
+          best = {{}, x * y};
+          if (x > 1) best.amounts.emplace_back(axes[i].axis, x);
+          if (y > 1) best.amounts.emplace_back(axes[j].axis, y);
+        }
+      }
+    }
+  }
+  return best;
+}
+
+}  // namespace uopd::codegen

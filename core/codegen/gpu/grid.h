@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: MIT
+// Which loops of a kernel become the blocks of a launch.
+#pragma once
+#include "core/codegen/opts/plan_state.h"
+
+namespace uopd::codegen {
+
+// Whether the iterations of the loop that is left of the axis become blocks of a launch.
+bool IsGrid(const PlanView& view, size_t axis);
+
+}  // namespace uopd::codegen
