@@ -117,6 +117,10 @@ absl::Status RewriteLog::Line(const std::string& text) {
         static_cast<int>(Int(o, "line"))};
     return absl::OkStatus();
   }
+  if (o.contains("note")) {
+    notes_.push_back({cli::Text(o, "name"), cli::Text(o, "note"), passes_.size()});
+    return absl::OkStatus();
+  }
   if (o.contains("truncated")) {
     truncated_ = true;
     return absl::OkStatus();

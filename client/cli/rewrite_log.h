@@ -31,6 +31,11 @@ class RewriteLog {
     uint32_t root = 0, result = 0;
     std::vector<size_t> steps;  // indices into steps()
   };
+  // Why a pass of codegen did what it did.
+  struct Note {
+    std::string name, text;  // of the pass, with its kernel
+    size_t before = 0;       // passes() that began before the note
+  };
   struct RuleSummary {
     uint32_t rule = 0;
     int64_t rewrites = 0;
@@ -44,6 +49,7 @@ class RewriteLog {
   const std::vector<Pass>& passes() const { return passes_; }  // in order of their start
   const std::vector<Step>& steps() const { return steps_; }    // in order
   const Rule& rule(uint32_t number) const { return rules_.at(number); }
+  const std::vector<Note>& notes() const { return notes_; }  // in order
   bool truncated() const { return truncated_; }
 
   size_t NodesUnder(uint32_t node) const;
@@ -74,6 +80,7 @@ class RewriteLog {
   std::vector<Pass> passes_;
   std::map<int64_t, size_t> pass_by_id_;
   std::vector<Step> steps_;
+  std::vector<Note> notes_;
   bool truncated_ = false;
 };
 

@@ -47,8 +47,19 @@ json PrintRules(const RewriteLog& log, bool as_json) {
 }
 
 json PrintPasses(const RewriteLog& log, const VizOptions& options, bool as_json) {
-  json out = json::array();
-  for (const RewriteLog::Pass& p : log.passes()) {
+  json out = json::array(), notes = json::array();
+  auto note = log.notes().begin();
+  // Prints the notes that come before so many passes.
+  const auto print_notes = [&](size_t passes) {
+    for (; note != log.notes().end() && note->before <= passes; ++note) {
+      if (options.pass != 0) continue;
+      notes.push_back({{"name", note->name}, {"note", note->text}});
+      if (!as_json) Print(Cat("note  ", note->name, "  ", note->text, "\n"));
+    }
+  };
+  for (size_t number = 0; number < log.passes().size(); ++number) {
+    const RewriteLog::Pass& p = log.passes()[number];
+    print_notes(number);
     if (options.pass != 0 && p.id != options.pass) continue;
     const size_t before = log.NodesUnder(p.root), after = log.NodesUnder(p.result);
     json steps = json::array();
@@ -77,7 +88,8 @@ json PrintPasses(const RewriteLog& log, const VizOptions& options, bool as_json)
       Print(text);
     }
   }
-  return {{"passes", out}};
+  print_notes(log.passes().size());
+  return {{"passes", out}, {"notes", notes}};
 }
 
 absl::Status Viz(Globals& globals, const VizOptions& options) {

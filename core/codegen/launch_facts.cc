@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/base/text.h"
 #include "core/codegen/pass_table.h"
 #include "core/codegen/passes/polls.h"
 #include "core/ir/shape.h"
@@ -56,7 +57,13 @@ absl::Status ChooseCopies(KernelWork& work) {
     const bool fits =
         ProgramNs(work.ctx, trial.root, work.target) <= kLongNs &&
         MachineOf(work.target).shared_bytes(work.ctx, trial.root) <= work.target.shared_bytes;
-    if (fits && !WaitsInRole(trial.root)) break;
+    const bool waits = WaitsInRole(trial.root);
+    if (fits && !waits) break;
+    work.notes.push_back(
+        Cat(way.producers > 0 ? "warps do not copy alone: "
+                              : "the threads copy, not one of them boxes: ",
+            fits ? "a role would wait for the whole block"
+                 : "the kernel would poll in its loops, or not fit in shared memory"));
     way.bulk = fits || way.producers > 0;
     way.producers = 0;
   }

@@ -2,6 +2,7 @@
 #include "core/codegen/pass_table.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "core/base/config/debug_flags.h"
@@ -40,6 +41,8 @@ using ir::UOp;
 using Work = KernelWork;
 using enum Pass::Machines;
 using enum Pass::Form;
+
+constexpr int64_t kThreadsOfAUnit = 2048;  // that a processor runs at the same time, about
 
 // Takes what a pass made as the new form of the kernel.
 absl::Status Made(Work& work, UOp root) {
@@ -117,6 +120,39 @@ absl::Status CheckDtypes(Work& w) {
                                         ir::Name(u.dtype()), ", which ", ir::Name(u.op()),
                                         " needs"));
   }
+  return absl::OkStatus();
+}
+
+// Opts for the rows of whole tiles (ChooseMatrixTile) of which no tile was made.
+absl::Status RunCheckTiles(Work& w) {
+  if (w.options.opts != nullptr || !w.Has(OptKind::kTensorCore)) return absl::OkStatus();
+  int64_t rows = 0;
+  for (const MatrixInstruction& i : w.target.matrix_instructions)
+    rows = i.m > 1 ? std::max<int64_t>(rows, i.m) : rows;
+  const bool wants_tiles = rows > 0 && std::ranges::any_of(w.kernel.applied, [&](const Opt& o) {
+                             return o.kind == OptKind::kUpcast && o.amount >= rows;
+                           });
+  if (!wants_tiles) return absl::OkStatus();
+  const auto nodes = ir::Toposort(w.ctx, w.root);
+  w.misses_tiles = std::ranges::none_of(nodes, [](UOp u) { return u.Is(ir::Op::WMMA_BLOCK); });
+  w.notes.emplace_back(
+      w.misses_tiles
+          ? "no whole tile was made of the rows, and their sums do not fit in vector registers: "
+            "the table runs again without such instructions"
+          : "the rows became whole tiles");
+  return absl::OkStatus();
+}
+
+// The launch of so many short blocks that their polls would take the bus for longer than they run (passes/polls.h).
+absl::Status RunCheckBlocks(Work& w) {
+  if (!w.long_launch || w.thread_ns >= kShortBlockNs || w.Has(OptKind::kPersist))
+    return absl::OkStatus();
+  const int64_t threads = std::max<int64_t>(1, w.kernel.launch.block[0].Evaluate({}));
+  const int64_t blocks = w.target.units * std::max<int64_t>(1, kThreadsOfAUnit / threads);
+  w.one_more = Opt{OptKind::kPersist, 0, blocks};
+  w.notes.push_back(Cat("the launch is estimated to take ", w.kernel.estimate_ns / 1e6,
+                        " ms, in blocks of ", std::llround(w.thread_ns),
+                        " ns that would poll for longer than they run: tries ", Text(*w.one_more)));
   return absl::OkStatus();
 }
 
@@ -199,6 +235,10 @@ constexpr Pass kPasses[] = {
      "turns grids of 16 rows and columns into products of whole tiles, if the target multiplies "
      "tiles (below, TC)",
      [](Work& w) { return Made(w, MakeWmmaBlocks(w.ctx, w.root, w.target)); }},
+    {"check_tiles", kCpus, kKernel, kKernel, "codegen/pass_table.cc",
+     "if opts for whole tiles made none, asks for others: the table runs again without such "
+     "instructions",
+     RunCheckTiles},
     {"decompose_alu", kAll, kKernel, kKernel, "codegen/passes/decompose_alu.cc",
      "expresses integer division, shifts, MAX, THREEFRY, bool arithmetic and WMMAs without an "
      "instruction by simpler ops",
@@ -234,6 +274,9 @@ constexpr Pass kPasses[] = {
      }},
     {"describe_launch", kAll, kLines, kLines, "codegen/launch_facts.cc",
      "notes what the launch needs, and estimates the time that it takes", DescribeLaunch},
+    {"check_blocks", kGpus, kLines, kLines, "codegen/pass_table.cc",
+     "if a long launch has very many short blocks, asks for PERSIST: the table runs again with it",
+     RunCheckBlocks},
     {"polls", kAll, kLines, kLines, "codegen/passes/polls.cc",
      "makes a long kernel check its stop word now and then", RunPolls},
     {"verify_lines", kAll, kLines, kLines, "ir/verify/spec.cc",
@@ -271,7 +314,9 @@ absl::Status RunPass(const Pass& pass, KernelWork& work) {
   if (!pass.IsFor(work.target)) return absl::OkStatus();
   if (FormOf(work.root) != pass.before)
     return Invalid(Cat(pass.name, " takes a ", pass.before == kLines ? "LINEAR" : "SINK"));
+  work.notes.clear();
   UOPD_TRY(pass.run(work));
+  for (const std::string& note : work.notes) rewrite::TraceNote(pass.name, note);
   // An interrupted pass returns a graph that the next pass may not accept.
   UOPD_TRY(work.ctx.CheckInterrupt());
   // Shapes of lanes come up in two passes. Others are checked when somebody looks for a wrong pass.
@@ -289,12 +334,11 @@ absl::StatusOr<std::span<const Pass>> PassesUpTo(std::string_view name) {
 }
 
 absl::Status RunPasses(KernelWork& work, std::span<const Pass> passes) {
-  const bool unnamed = work.kernel.name.empty();
-  std::optional<rewrite::TraceGroup> group;  // begins when the kernel gets its name
+  rewrite::TraceGroup group(Cat("codegen ", work.kernel.name));
   for (const Pass& pass : passes) {
+    const bool unnamed = work.kernel.name.empty();
     UOPD_TRY(RunPass(pass, work));
-    if (unnamed && !group && !work.kernel.name.empty())
-      group.emplace(Cat("codegen ", work.kernel.name));
+    if (unnamed && !work.kernel.name.empty()) group.Rename(Cat("codegen ", work.kernel.name));
   }
   return absl::OkStatus();
 }

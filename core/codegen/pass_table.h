@@ -28,6 +28,11 @@ struct KernelWork {
   // they begin.
   double thread_ns = 0;
   bool long_launch = false;
+  // What rows found out too late: with this opt more the kernel is better (check_blocks); it is better without instructions of whole
+  // tiles (check_tiles). Lower runs the table again then.
+  std::optional<Opt> one_more;
+  bool misses_tiles = false;
+  std::vector<std::string> notes = {};  // why the last row did what it did
 
   bool Has(OptKind kind) const;
 };

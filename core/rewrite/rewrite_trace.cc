@@ -23,11 +23,36 @@ namespace {
 
 constexpr int64_t kMaxBytes = int64_t{4} << 30;
 
-thread_local std::vector<std::string> groups;
+struct Group {
+  std::string name;
+  std::vector<std::pair<std::string, std::string>> notes = {};  // pass, text; not written yet
+};
+thread_local std::vector<Group> groups;
 thread_local int64_t running_pass = 0;  // the innermost Run of this thread
 
 // Never closed: rewrites may still run while the process exits. Every write is flushed.
 std::atomic<TraceFile*> the_file{nullptr};
+
+// With the names of the groups that are open.
+std::string Prefixed(std::string_view pass) {
+  std::string out;
+  for (const Group& group : groups) Append(out, group.name, "/");
+  out += pass;
+  return out;
+}
+
+std::string NoteLine(std::string_view pass, std::string_view text) {
+  return Cat("{\"note\":", JsonString(text), ",\"name\":", JsonString(Prefixed(pass)), "}\n");
+}
+
+// Writes the notes of the innermost group.
+void WriteNotes() {
+  TraceFile* file = TraceFile::MaybeGet();
+  for (const auto& [pass, text] : groups.back().notes) {
+    if (file != nullptr) file->Write(NoteLine(pass, text));
+  }
+  groups.back().notes.clear();
+}
 
 std::string FileFromFlags() {
   const DebugFlags& flags = Debug();
@@ -118,13 +143,27 @@ void TraceFile::Write(std::string_view lines) {
   std::fflush(state_->file);
 }
 
-TraceGroup::TraceGroup(std::string name) { groups.push_back(std::move(name)); }
-TraceGroup::~TraceGroup() { groups.pop_back(); }
+TraceGroup::TraceGroup(std::string name) { groups.push_back({std::move(name)}); }
+TraceGroup::~TraceGroup() {
+  WriteNotes();
+  groups.pop_back();
+}
+void TraceGroup::Rename(std::string name) {
+  groups.back().name = std::move(name);
+  WriteNotes();
+}
+
+bool TracesNotes() { return TraceFile::MaybeGet() != nullptr; }
+
+void TraceNote(std::string_view pass, std::string_view text) {
+  TraceFile* file = TraceFile::MaybeGet();
+  if (file == nullptr) return;
+  if (groups.empty()) return file->Write(NoteLine(pass, text));
+  groups.back().notes.emplace_back(pass, text);
+}
 
 void TraceRecorder::Begin(std::string_view pass, UOp root) {
-  pass_.clear();
-  for (const std::string& g : groups) Append(pass_, g, "/");
-  pass_ += pass;
+  pass_ = Prefixed(pass);
   root_ = root;
   steps_ = 0;
   parent_ = running_pass;

@@ -7,13 +7,15 @@
 //   {"pass":1,"parent":0,"name":"schedule/symbolic","root":12}         a Rewriter::Run
 //   {"step":1,"pass":1,"before":12,"after":15,"rule":3,"from":"r0+0","to":"r0"}
 //   {"end":1,"result":15}
+//   {"note":"one tile of 64 x 128 takes 3100 cycles","name":"codegen r_64_128/choose_opts"}
 //
 // Invariants
 //   (1) Numbers of rules, nodes and passes are valid in this file only. A line that describes a
 //       number stands before every line that uses it.
 //   (2) A pass (a Rewriter::Run) without rewrites has no lines. The lines of one pass are
 //       contiguous; those of an inner pass stand before those of the outer one.
-//   (3) `parent` is the pass whose rule started this pass, or 0.
+//   (3) A note says why a pass of codegen did what it did. It stands behind the rewrites of its kernel so far.
+//   (4) `parent` is the pass whose rule started this pass, or 0.
 //
 // The file is opened by TRACE_REWRITES=FILE, VIZ=1 or TRACK_MATCH_STATS=2, or by Open. All threads
 // share it. After 4 GiB no more lines are written.
@@ -53,9 +55,16 @@ class TraceGroup {
  public:
   explicit TraceGroup(std::string name);
   ~TraceGroup();
+  // From now on the name is another one, also that of notes since the group began.
+  void Rename(std::string name);
   TraceGroup(const TraceGroup&) = delete;
   TraceGroup& operator=(const TraceGroup&) = delete;
 };
+
+// Whether notes are recorded: else nobody need make their texts.
+bool TracesNotes();
+// Records why a pass of this thread did what it did.
+void TraceNote(std::string_view pass, std::string_view text);
 
 // Records the rewrites of one Rewriter. Each Rewriter describes a node at most once.
 class TraceRecorder {

@@ -41,7 +41,7 @@ class Runner {
         status = ir::NumberedAs(status, ir::Toposort(ctx_, root_), lines_);
       UOPD_TRY(WithFrame(status, Cat("running ", step)));
     }
-    return output_ ? *output_ : ir::Print(ctx_, root_);
+    return output_ ? *output_ : notes_ + ir::Print(ctx_, root_);
   }
 
  private:
@@ -110,6 +110,11 @@ class Runner {
     work_->root = root_;
     UOPD_TRY(codegen::RunPasses(*work_, passes));
     root_ = work_->root;
+    // Of a pass that is run by its name.
+    if (passes.size() == 1) {
+      for (const std::string& note : work_->notes)
+        Append(notes_, "; ", passes[0].name, ": ", note, "\n");
+    }
     if (!passes.empty())
       passes_ = static_cast<size_t>(&passes.back() - codegen::Passes().data()) + 1;
     return absl::OkStatus();
@@ -208,6 +213,7 @@ class Runner {
   std::vector<ir::UOp> lines_;  // by id in the text
   std::optional<codegen::LoweredKernel> lowered_;
   std::optional<std::string> output_;
+  std::string notes_;  // why passes did what they did
 };
 
 }  // namespace

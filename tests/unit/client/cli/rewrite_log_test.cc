@@ -79,6 +79,22 @@ TEST(RewriteLog, ReadsWhatTheEngineRecords) {
   EXPECT_EQ(count(log->Diff(1, true), "DEFINE_VAR"), 2u);
 }
 
+// Why passes of codegen did what they did: read beside the rewrites, in the order of the file.
+TEST(RewriteLog, HasNotes) {
+  std::istringstream in(
+      "{\"note\":\"first\",\"name\":\"codegen r_4/choose_opts\"}\n"
+      "{\"node\":1,\"op\":\"CONST<index>\",\"src\":[]}\n"
+      "{\"pass\":1,\"parent\":0,\"name\":\"p\",\"root\":1}\n"
+      "{\"note\":\"second\",\"name\":\"codegen r_4/check_tiles\"}\n");
+  const auto log = RewriteLog::Read(in);
+  ASSERT_TRUE(log.ok()) << log.status();
+  ASSERT_EQ(log->notes().size(), 2u);
+  EXPECT_EQ(log->notes()[0].text, "first");
+  EXPECT_EQ(log->notes()[0].before, 0u);
+  EXPECT_EQ(log->notes()[1].name, "codegen r_4/check_tiles");
+  EXPECT_EQ(log->notes()[1].before, 1u);
+}
+
 TEST(RewriteLog, RefusesWhatIsNoRecord) {
   for (const char* text :
        {"nonsense\n{}\n", "{\"node\":1}\n{}\n", "{\"node\":1,\"op\":\"X\",\"src\":[2]}\n{}\n",

@@ -4,10 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <set>
 
+#include "core/base/target/gpu_targets.h"
 #include "core/ir/build.h"
+#include "core/rewrite/rewrite_trace.h"
 #include "tests/support/generated_section.h"
 #include "tests/support/kernel_check.h"
 
@@ -74,6 +79,27 @@ TEST_F(PassesTest, OptsCanBeChosenTwice) {
     ASSERT_TRUE(RunPasses(work, *PassesUpTo("choose_opts")).ok());
   EXPECT_EQ(work.kernel.variables, std::vector<std::string>{"n"});
   EXPECT_EQ(work.largest, std::vector<int64_t>{8});
+}
+
+// What a row decided goes to the trace, with the name that the kernel has at the end.
+TEST_F(PassesTest, ReasonsAreTraced) {
+  const std::string path = ::testing::TempDir() + "/pass_table_test.jsonl";
+  ASSERT_TRUE(rewrite::TraceFile::Open(path).ok());
+  constexpr int64_t kRows = int64_t{1} << 30, kTerms = 32;
+  tests::KernelBuilder b(ctx_);
+  const ir::UOp i = b.Loop(kRows), r = b.Reduced(kTerms);
+  const ir::UOp x = b.Load(b.Buffer(1, ir::Dtype::F32, kRows * kTerms), b.At(i, kTerms, r));
+  const ir::UOp sum = ir::ReduceRanges(ctx_, ir::Op::ADD, x, std::array{r});
+  const ir::UOp sums = b.Kernel({b.StoreLoops(b.Buffer(0, ir::Dtype::F32, kRows), i, sum, {i})});
+  const Target target = *GpuTarget("sm_80");
+  const auto kernel = Lower(ctx_, sums, target, options_);
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  EXPECT_EQ(kernel->applied.back().kind, OptKind::kPersist);
+  std::ifstream in(path);
+  const std::string trace((std::istreambuf_iterator<char>(in)), {});
+  EXPECT_THAT(trace, HasSubstr("tries PERSIST("));
+  EXPECT_THAT(trace, ::testing::ContainsRegex(
+                         "\"name\":\"codegen r_1073741824_32_[0-9a-f]*/check_blocks\""));
 }
 
 TEST_F(PassesTest, APassOfTheOtherMachinesChangesNothing) {
