@@ -18,10 +18,6 @@ namespace {
 
 using ir::UOp;
 
-std::vector<Opt> ChooseForCpu(ir::UOpContext& ctx, UOp sink, const Target& target) {
-  return Heuristic(ctx, sink, target).Run();
-}
-
 std::string StagesTooLarge(ir::UOpContext& ctx, UOp made, const Target& target, int64_t /*parts*/) {
   const int64_t bytes = StagedBytes(ctx, made).thread_bytes;
   if (bytes <= target.private_bytes) return "";
@@ -54,7 +50,7 @@ int64_t SharedByThreads(ir::UOpContext& ctx, UOp linear) {
 const Machine kCpuMachine = {
     .kind = Machine::Kind::kCpu,
     .maybe_choose_rows = nullptr,
-    .choose = ChooseForCpu,
+    .choose = CpuOpts,
     .maybe_choose_threads = nullptr,
     .row_bytes = [](const Target& target) { return target.private_bytes; },
     .row_piece = 256,

@@ -1,68 +1,68 @@
 // SPDX-License-Identifier: MIT
-// The copies of kernels without reductions (heuristic_steps.h): squares that are transposed in
+// The copies of kernels without reductions (heuristic.cc): squares that are transposed in
 // registers, or several vectors in each iteration.
 #include <algorithm>
-#include <cmath>
 
 #include "core/codegen/cpu/heuristic/heuristic_steps.h"
-#include "core/codegen/passes/vectorise.h"
+#include "core/codegen/cpu/heuristic/vector_cost.h"
 
 namespace uopd::codegen {
 namespace {
 
 constexpr int64_t kShortAxis = 4;  // copied whole, where copies share loads
 
-}  // namespace
-
-void Heuristic::ChooseElementwiseUpcast() {
-  if (ChooseSquare()) return;
-  ChooseSharedCopies();
-  for (size_t a = axes_.size(); a-- > 0;) {
-    if (lanes_[a] == 1 || !fixed_[a]) continue;
-    for (int64_t n : {4, 2}) {
-      if (alu_.size() > 24 || left_[a] % n != 0 || left_[a] < 2 * n) continue;
-      if (Upcast(a, n)) return;
-    }
-  }
-}
-
-void Heuristic::ChooseSharedCopies() {
-  for (size_t a = axes_.size(); a-- > 0;) {
-    if (lanes_[a] > 1 || !fixed_[a] || left_[a] < 2 || left_[a] > kShortAxis) continue;
-    const bool shared = std::any_of(accesses_.begin(), accesses_.end(), [&](const Access& x) {
-      return !x.is_store && x.strides[a] == 0 && HasLanes(x);
-    });
-    if (shared && VectorsAreStored() && Upcast(a, left_[a])) return;
-  }
-}
-
-bool Heuristic::VectorsAreStored() const {
-  return std::all_of(accesses_.begin(), accesses_.end(), [&](const Access& x) {
-    for (size_t v = 0; v < axes_.size() && x.is_store; ++v) {
-      if (lanes_[v] > 1 && x.strides[v] != 1) return false;
+// Whether every store writes the lanes of its vector next to each other.
+bool VectorsAreStored(const CpuChoice& choice) {
+  const KernelFacts& facts = choice.facts;
+  return std::all_of(facts.accesses.begin(), facts.accesses.end(), [&](const Access& x) {
+    for (size_t v = 0; v < facts.axes.size() && x.is_store; ++v) {
+      if (choice.lanes[v] > 1 && x.strides[v] != 1) return false;
     }
     return true;
   });
 }
 
-bool Heuristic::ChooseSquare() {
-  for (const Access& x : accesses_) {
-    for (size_t v = 0; v < axes_.size(); ++v) {
-      const auto across = SquareAxis(x, v, lanes_[v]);
-      if (across && Upcast(*across, lanes_[v])) return true;
+// Upcasts a short axis whole if its iterations share a load of a vector: both results of a step of
+// a sort come from the same two elements.
+void ChooseSharedCopies(CpuChoice& choice) {
+  const KernelFacts& facts = choice.facts;
+  for (size_t a = facts.axes.size(); a-- > 0;) {
+    if (choice.lanes[a] > 1 || !facts.fixed[a] || choice.left[a] < 2 || choice.left[a] > kShortAxis)
+      continue;
+    const bool shared = std::any_of(
+        facts.accesses.begin(), facts.accesses.end(),
+        [&](const Access& x) { return !x.is_store && x.strides[a] == 0 && HasLanes(choice, x); });
+    if (shared && VectorsAreStored(choice) && choice.Upcast(a, choice.left[a])) return;
+  }
+}
+
+// Where a vector is gathered from rows whose elements lie next to each other along another axis,
+// as many copies of that axis as there are lanes are a square that is transposed in registers
+// (cpu/passes/transpose_loads.h).
+bool ChooseSquare(CpuChoice& choice) {
+  const KernelFacts& facts = choice.facts;
+  for (const Access& x : facts.accesses) {
+    for (size_t v = 0; v < facts.axes.size(); ++v) {
+      const auto across = SquareAxis(facts, x, v, choice.lanes[v]);
+      if (across && choice.Upcast(*across, choice.lanes[v])) return true;
     }
   }
   return false;
 }
 
-std::optional<size_t> Heuristic::SquareAxis(const Access& x, size_t axis, int64_t lanes) const {
-  const auto stride = x.strides[axis];
-  if (x.is_store || x.is_gated || reduces_ != 0 || has_stages_ || lanes < 4) return std::nullopt;
-  if (!stride || std::abs(*stride) <= kSmallStride) return std::nullopt;
-  for (size_t a = 0; a < axes_.size(); ++a) {
-    if (x.strides[a] == 1 && fixed_[a] && sizes_[a] >= lanes) return a;
+}  // namespace
+
+void ChooseElementwiseUpcast(CpuChoice& choice) {
+  const KernelFacts& facts = choice.facts;
+  if (ChooseSquare(choice)) return;
+  ChooseSharedCopies(choice);
+  for (size_t a = facts.axes.size(); a-- > 0;) {
+    if (choice.lanes[a] == 1 || !facts.fixed[a]) continue;
+    for (int64_t n : {4, 2}) {
+      if (facts.alu.size() > 24 || choice.left[a] % n != 0 || choice.left[a] < 2 * n) continue;
+      if (choice.Upcast(a, n)) return;
+    }
   }
-  return std::nullopt;
 }
 
 }  // namespace uopd::codegen

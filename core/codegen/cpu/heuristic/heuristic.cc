@@ -1,73 +1,52 @@
 // SPDX-License-Identifier: MIT
+#include <string_view>
+
 #include "core/codegen/cpu/heuristic/heuristic_steps.h"
 
 namespace uopd::codegen {
 namespace {
 
-constexpr double kMostLines = 8000;  // estimated limit on the length of the kernel
+using Choice = const CpuChoice&;
+
+bool Always(Choice) { return true; }
+bool HasSums(Choice c) { return c.facts.reduces != 0; }
+bool HasNoSums(Choice c) { return !HasSums(c); }
+bool NeedsTile(Choice c) { return HasSums(c) && !c.has_tile; }
+bool HasNoBlocks(Choice c) { return !c.has_blocks; }
+
+struct CpuStep {
+  std::string_view does;
+  bool (*applies)(Choice);
+  void (*choose)(CpuChoice&);
+};
+
+// In the order in which they run.
+constexpr CpuStep kCpuSteps[] = {
+    {"vectorises the axes with the largest saving under a cost model of accesses and arithmetic",
+     Always, ChooseVectors},
+    {"sums up products of small elements by matrix instructions", HasSums, ChooseTensorCore},
+    {"upcasts output axes along which loads are shared (a register tile)", NeedsTile, ChooseTile},
+    {"computes several sums of a stage at once", NeedsTile, ChooseStageUnroll},
+    {"unrolls reductions until there are enough independent accumulators", NeedsTile, ChooseUnroll},
+    {"upcasts output axes of kernels without reductions", HasNoSums, ChooseElementwiseUpcast},
+    {"distributes an axis over threads", Always, ChooseThreads},
+    {"cuts products of few rows with a large matrix, and long sums, into blocks", Always,
+     ChooseBlocks},
+    {"packs operands that many tiles read badly", HasNoBlocks, ChoosePacks},
+    // Prefetches: of the next row where a kernel goes over each row several times, and of operands
+    // of matrix instructions that few tiles read.
+    {"stores what no cache can hold around the caches, and prefetches", Always, ChooseMemoryOpts},
+    {"divides the axis of threads into several parts for each", Always, ChooseParts},
+};
 
 }  // namespace
 
-std::vector<Opt> Heuristic::Run() {
-  ChooseVectors();
-  if (reduces_ != 0) {
-    if (!ChooseTensorCore()) {
-      ChooseTile();
-      ChooseStageUnroll();
-      ChooseUnroll();
-    }
-  } else {
-    ChooseElementwiseUpcast();
+std::vector<Opt> CpuOpts(ir::UOpContext& ctx, ir::UOp sink, const Target& target) {
+  CpuChoice choice(ctx, sink, target);
+  for (const CpuStep& step : kCpuSteps) {
+    if (step.applies(choice)) step.choose(choice);
   }
-  ChooseThreads();
-  if (!ChooseBlocks()) ChoosePacks();
-  ChooseMemoryOpts();
-  ChooseParts();
-  return plan_.opts();
-}
-
-bool Heuristic::TryCopies(const Opt& opt, int64_t copies) {
-  const auto axis = static_cast<size_t>(opt.axis);
-  grown_[axis] *= static_cast<double>(copies);
-  if (Lines() <= kMostLines && Try(opt)) return true;
-  grown_[axis] /= static_cast<double>(copies);
-  return false;
-}
-
-double Heuristic::Lines() const {
-  double all = 0;
-  for (const auto& [along, lines] : lines_) {
-    double copies = lines;
-    for (size_t a = 0; a < axes_.size(); ++a) copies *= (along & Bit(a)) != 0 ? grown_[a] : 1;
-    all += copies;
-  }
-  return all;
-}
-
-bool Heuristic::Upcast(size_t axis, int64_t amount) {
-  if (amount == 1) return true;
-  if (!TryCopies({OptKind::kUpcast, static_cast<int>(axis), amount}, amount)) return false;
-  left_[axis] = Rounds(axis, amount);
-  accumulators_ *= amount;
-  copies_[axis] *= amount;
-  return true;
-}
-
-bool Heuristic::HasLanes(const Access& a) const {
-  for (size_t i = 0; i < axes_.size(); ++i) {
-    if (lanes_[i] > 1 && a.strides[i] != 0) return true;
-  }
-  return false;
-}
-
-std::vector<MemoryAxis> Heuristic::MemoryAxes() const {
-  std::vector<MemoryAxis> out;
-  for (size_t a = 0; a < axes_.size(); ++a) {
-    const int64_t tile =
-        IsReduce(a) ? (sizes_[a] + left_[a] - 1) / left_[a] : lanes_[a] * copies_[a];
-    out.push_back({axes_[a], sizes_[a], lanes_[a], tile, left_[a], fixed_[a], IsReduce(a)});
-  }
-  return out;
+  return choice.plan.opts();
 }
 
 }  // namespace uopd::codegen

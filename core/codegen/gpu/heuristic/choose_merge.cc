@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: MIT
-// Which axes of a product become one, so that its tiles have little padding (block_heuristic.h; opts/make/merge_axes.h).
+// Which axes of a product become one, so that its tiles have little padding (block_heuristic.h;
+// opts/make/merge_axes.h).
 //
-// Convolutions are products whose rows are the pixels of all images. A row of an image is often shorter than a tile, or
-// leaves much of the last tile empty. So the innermost axes of the pixels are merged: first the rows of an image, then
-// the images, as far as this saves padding. In the same way the axes of a short sum are merged (three channels under
-// windows of 7 x 7 elements), because only the longest of them is cut into steps.
+// Convolutions are products whose rows are the pixels of all images. A row of an image is often
+// shorter than a tile, or leaves much of the last tile empty. So the innermost axes of the pixels
+// are merged: first the rows of an image, then the images, as far as this saves padding. In the
+// same way the axes of a short sum are merged (three channels under windows of 7 x 7 elements),
+// because only the longest of them is cut into steps.
 //
-// Few merges are better than many: indices of merged axes have divisions, and fewer neighbours in memory.
+// Few merges are better than many: indices of merged axes have divisions, and fewer neighbours in
+// memory.
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
-#include "core/codegen/gpu/heuristic/block_heuristic.h"
+#include "core/codegen/gpu/heuristic/product.h"
 
 namespace uopd::codegen {
 namespace {
@@ -25,7 +28,8 @@ double Padding(double n) {
   return std::ceil(n / static_cast<double>(kTile)) * static_cast<double>(kTile) / n;
 }
 
-// The first of `axes` whose merge with all that follow leaves the least padding; if possible a late one.
+// The first of `axes` whose merge with all that follow leaves the least padding; if possible a late
+// one.
 size_t FirstOfMerge(const std::vector<size_t>& axes, const std::vector<int64_t>& sizes) {
   size_t best = axes.size() - 1;
   double least = 0, n = 1;
@@ -41,8 +45,8 @@ size_t FirstOfMerge(const std::vector<size_t>& axes, const std::vector<int64_t>&
 
 }  // namespace
 
-std::vector<Opt> BlockHeuristic::Merges() const {
-  const auto loads = MaybeFactors();
+std::vector<Opt> MergesOf(const KernelFacts& facts) {
+  const auto loads = MaybeFactors(facts);
   if (!loads) return {};
   std::vector<Opt> out;
   const auto merge = [&](const std::vector<size_t>& axes, size_t first) {
@@ -52,40 +56,23 @@ std::vector<Opt> BlockHeuristic::Merges() const {
   };
   for (const int i : {0, 1}) {
     std::vector<size_t> own;
-    for (size_t a = 0; a < axes_.size(); ++a) {
-      if (IsOwnAxis(*(*loads)[i], *(*loads)[1 - i], a) && sizes_[a] > 1) own.push_back(a);
+    for (size_t a = 0; a < facts.axes.size(); ++a) {
+      if (IsOwnAxis(facts, *(*loads)[i], *(*loads)[1 - i], a) && facts.sizes[a] > 1)
+        own.push_back(a);
     }
-    if (own.size() > 1) merge(own, FirstOfMerge(own, sizes_));
+    if (own.size() > 1) merge(own, FirstOfMerge(own, facts.sizes));
   }
   std::vector<size_t> reduced;
   int64_t longest = 0;
-  for (size_t a = 0; a < axes_.size(); ++a) {
-    if ((results_[0].over & Bit(a)) == 0 || sizes_[a] == 1) continue;
-    if (!fixed_[a]) return {};
+  for (size_t a = 0; a < facts.axes.size(); ++a) {
+    if ((facts.results[0].over & AxisBit(a)) == 0 || facts.sizes[a] == 1) continue;
+    if (!facts.fixed[a]) return {};
     reduced.push_back(a);
-    longest = std::max(longest, sizes_[a]);
+    longest = std::max(longest, facts.sizes[a]);
   }
   if (longest < kLeastTerms && reduced.size() > 1) merge(reduced, 0);
   std::ranges::sort(out, {}, [](const Opt& o) { return std::pair(o.axis, o.amount); });
   return out;
-}
-
-std::vector<Opt> BlockHeuristic::ProductOpts() {
-  return ChooseProduct() ? plan_.opts() : std::vector<Opt>();
-}
-
-std::vector<Opt> GpuOpts(ir::UOpContext& ctx, ir::UOp sink, const Target& target) {
-  BlockHeuristic whole(ctx, sink, target);
-  const std::vector<Opt> merges = whole.Merges();
-  OptPlan plan(ctx, sink, target);
-  if (!merges.empty() &&
-      std::ranges::all_of(merges, [&](const Opt& o) { return plan.Add(o).ok(); })) {
-    const std::vector<Opt> others = BlockHeuristic(ctx, plan.kernel(), target).ProductOpts();
-    std::vector<Opt> out = merges;
-    out.insert(out.end(), others.begin(), others.end());
-    if (!others.empty()) return out;
-  }
-  return whole.Run();
 }
 
 }  // namespace uopd::codegen

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT
 // KernelFacts: what the heuristic knows of a kernel before it chooses: its axes, accesses,
-// arithmetic and reductions, and the loops around each.
+// arithmetic and reductions, and the loops around each. The functions below ask about the facts.
 #pragma once
 #include <limits>
 #include <map>
 #include <optional>
-#include <span>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "core/base/target/target.h"
 #include "core/ir/context.h"
 
 namespace uopd::codegen {
 
 using AxisSet = uint64_t;  // a bit for each axis
+
+constexpr AxisSet AxisBit(size_t axis) { return AxisSet{1} << axis; }
 
 struct Access {
   ir::UOp node;                                 // the LOAD or STORE
@@ -38,59 +38,56 @@ struct StagedSums {
   AxisSet along = 0;     // the axes that the stage depends on
 };
 
-class KernelFacts {
- protected:
-  // REQUIRES: sink has at most 60 axes. The context and the target must outlive the facts.
-  KernelFacts(ir::UOpContext& ctx, ir::UOp sink, const Target& target);
-
-  static AxisSet Bit(size_t axis) { return AxisSet{1} << axis; }
-  bool IsReduce(size_t axis) const { return axes_[axis].axis_type() == ir::AxisType::REDUCE; }
-  // A thread of a warp has no cache of its own for what it packs.
-  bool CanPack() const { return target_.warp_lanes == 1; }
-  // Whether results are stored along the axis: in a buffer, or in an array of a stage.
-  bool IsStoredAlong(size_t axis) const { return !IsReduce(axis) || staged_over_[axis]; }
-  // The product of the sizes of the axes.
-  double Times(AxisSet path) const;
-  // Whether each iteration along the axis executes the access. What fills a stage stands outside of
-  // the loops that the stage does not depend on.
-  bool IsRepeated(const Access& access, size_t axis) const {
-    return !has_stages_ || (access.path & Bit(axis)) != 0;
-  }
-  AxisSet Reduced() const;  // the axes of reductions and stages
-
-  ir::UOpContext& ctx_;
-  const ir::UOp sink_;
-  const Target& target_;
-  const std::vector<ir::UOp> axes_;
-  std::vector<int64_t> sizes_;       // by axis: iterations at the maximum of the variables
-  std::vector<bool> fixed_;          // by axis: the size is constant
-  std::vector<bool> staged_over_;    // by axis: a STAGE closes it
-  std::map<AxisSet, double> lines_;  // lines without opts, by the axes they depend on
-  std::vector<Access> accesses_;
-  std::vector<AxisSet> alu_;  // path of each arithmetic op
-  std::vector<Result> results_;
-  std::vector<StagedSums> staged_sums_;
-  bool has_stages_ = false;
-  AxisSet reduces_ = 0;         // the axes of reductions
-  bool unrolls_whole_ = false;  // the reductions are so short that they are unrolled whole
-  int64_t widest_ = 1;          // bytes of the widest value
-  int64_t lane_bytes_ = 1;  // one register holds as many lanes of this size as vectors should have
-
- private:
-  AxisSet PathOf(AxisSet along) const;
-  AxisSet BitsOf(std::span<const ir::UOp> ranges) const;
-  void FindAxes(std::span<const ir::UOp> order);
-  void FindPaths(std::span<const ir::UOp> order);
-  void FindLaneBytes(std::span<const ir::UOp> order);
-  void NoteStage(ir::UOp u);
-  void NoteReduce(ir::UOp u);
-  void NoteAccess(ir::UOp u);
-  bool SumsInside(ir::UOp stage) const;
-  bool MultipliesMatrices(std::span<const ir::UOp> order) const;
-
-  absl::flat_hash_map<uint32_t, ir::UOp> states_;          // of ONLINE: see StatesOf
-  absl::flat_hash_map<uint32_t, size_t> number_;           // id of a RANGE -> axis
-  absl::flat_hash_map<uint32_t, AxisSet> along_, inside_;  // by node id: FindAxes, FindPaths
+struct KernelFacts {
+  ir::UOpContext& ctx;
+  ir::UOp sink;
+  const Target& target;
+  std::vector<ir::UOp> axes;
+  std::vector<int64_t> sizes;       // by axis: iterations at the maximum of the variables
+  std::vector<bool> fixed;          // by axis: the size is constant
+  std::vector<bool> staged_over;    // by axis: a STAGE closes it
+  std::map<AxisSet, double> lines;  // lines without opts, by the axes they depend on
+  std::vector<Access> accesses;
+  std::vector<AxisSet> alu;  // path of each arithmetic op
+  std::vector<Result> results;
+  std::vector<StagedSums> staged_sums;
+  bool has_stages = false;
+  AxisSet reduces = 0;         // the axes of reductions
+  bool unrolls_whole = false;  // the reductions are so short that they are unrolled whole
+  int64_t widest = 1;          // bytes of the widest value
+  int64_t lane_bytes = 1;  // one register holds as many lanes of this size as vectors should have
 };
+
+// REQUIRES: sink has at most 60 axes. The context and the target must outlive the facts.
+KernelFacts FactsOf(ir::UOpContext& ctx, ir::UOp sink, const Target& target);
+
+inline bool IsReduce(const KernelFacts& facts, size_t axis) {
+  return facts.axes[axis].axis_type() == ir::AxisType::REDUCE;
+}
+
+// A thread of a warp has no cache of its own for what it packs.
+inline bool CanPack(const KernelFacts& facts) { return facts.target.warp_lanes == 1; }
+
+// Whether results are stored along the axis: in a buffer, or in an array of a stage.
+inline bool IsStoredAlong(const KernelFacts& facts, size_t axis) {
+  return !IsReduce(facts, axis) || facts.staged_over[axis];
+}
+
+// Whether each iteration along the axis executes the access. What fills a stage stands outside of
+// the loops that the stage does not depend on.
+inline bool IsRepeated(const KernelFacts& facts, const Access& access, size_t axis) {
+  return !facts.has_stages || (access.path & AxisBit(axis)) != 0;
+}
+
+// Whether the access is a load inside of the loops of reductions.
+inline bool IsLoadOfSum(const KernelFacts& facts, const Access& access) {
+  return !access.is_store && (access.path & facts.reduces) != 0;
+}
+
+// The product of the sizes of the axes.
+double Times(const KernelFacts& facts, AxisSet path);
+
+// The axes of reductions and stages.
+AxisSet ReducedAxes(const KernelFacts& facts);
 
 }  // namespace uopd::codegen
