@@ -150,8 +150,9 @@ absl::Status RunCheckBlocks(Work& w) {
   const int64_t threads = std::max<int64_t>(1, w.kernel.launch.block[0].Evaluate({}));
   const int64_t blocks = w.target.units * std::max<int64_t>(1, kThreadsOfAUnit / threads);
   w.one_more = Opt{OptKind::kPersist, 0, blocks};
-  w.notes.push_back(Cat("the launch is estimated to take ", w.kernel.estimate_ns / 1e6,
-                        " ms, in blocks of ", std::llround(w.thread_ns),
+  w.notes.push_back(Cat("the launch is estimated to take ",
+                        std::llround(w.kernel.estimate_ns / 1e6), " ms, in blocks of ",
+                        std::llround(w.thread_ns),
                         " ns that would poll for longer than they run: tries ", Text(*w.one_more)));
   return absl::OkStatus();
 }

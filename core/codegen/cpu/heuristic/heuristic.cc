@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include <string_view>
 
+#include "core/base/text.h"
 #include "core/codegen/cpu/heuristic/heuristic_steps.h"
+#include "core/rewrite/rewrite_trace.h"
 
 namespace uopd::codegen {
 namespace {
@@ -44,7 +46,13 @@ constexpr CpuStep kCpuSteps[] = {
 std::vector<Opt> CpuOpts(ir::UOpContext& ctx, ir::UOp sink, const Target& target) {
   CpuChoice choice(ctx, sink, target);
   for (const CpuStep& step : kCpuSteps) {
-    if (step.applies(choice)) step.choose(choice);
+    if (!step.applies(choice)) continue;
+    const size_t before = choice.plan.opts().size();
+    step.choose(choice);
+    const std::vector<Opt>& opts = choice.plan.opts();
+    if (opts.size() <= before || !rewrite::TracesNotes()) continue;
+    const std::vector<Opt> chosen(opts.begin() + static_cast<std::ptrdiff_t>(before), opts.end());
+    rewrite::TraceNote("choose_opts", Cat(step.does, ": ", Text(chosen)));
   }
   return choice.plan.opts();
 }

@@ -10,8 +10,10 @@
 #include <cmath>
 #include <utility>
 
+#include "core/base/text.h"
 #include "core/codegen/gpu/heuristic/product.h"
 #include "core/ir/role.h"
+#include "core/rewrite/rewrite_trace.h"
 
 namespace uopd::codegen {
 namespace {
@@ -122,6 +124,15 @@ bool AddGroupTile(GpuChoice& choice, const MatrixProduct& p) {
     ChooseRaster(choice,
                  {m, n, static_cast<double>(c.shape.groups * c.shape.rows * c.instruction.m),
                   static_cast<double>(c.instruction.n)});
+    if (rewrite::TracesNotes())
+      rewrite::TraceNote("choose_opts",
+                         Cat("tiles of ", c.shape.groups * c.shape.rows * c.instruction.m, " x ",
+                             c.instruction.n, " by ", c.instruction.name, " are estimated at ",
+                             std::llround(c.cycles), " cycles, the best of ", choices.size(),
+                             std::isinf(warps) ? Cat(", and no warp has an instruction")
+                                               : Cat("; those of an instruction of a warp at ",
+                                                     std::llround(warps)),
+                             ": ", Text(choice.plan.opts())));
     return true;
   }
   choice.Restart();

@@ -9,8 +9,10 @@
 #include <cmath>
 #include <limits>
 
+#include "core/base/text.h"
 #include "core/codegen/gpu/heuristic/product.h"
 #include "core/ir/dtype.h"
+#include "core/rewrite/rewrite_trace.h"
 
 namespace uopd::codegen {
 namespace {
@@ -106,6 +108,12 @@ bool AddWarpTile(GpuChoice& choice, const MatrixProduct& p) {
     AddPipeline(choice, p);
     ChooseRaster(choice, {m, n, static_cast<double>(shape->warps_m * shape->rows * instruction.m),
                           static_cast<double>(shape->warps_n * shape->columns * instruction.n)});
+    if (rewrite::TracesNotes())
+      rewrite::TraceNote("choose_opts",
+                         Cat("tiles of ", shape->warps_m * shape->rows * instruction.m, " x ",
+                             shape->warps_n * shape->columns * instruction.n, " by ",
+                             instruction.name, " are estimated at ", std::llround(cycles),
+                             " cycles, the best of those that fit: ", Text(choice.plan.opts())));
     return true;
   }
   choice.Restart();

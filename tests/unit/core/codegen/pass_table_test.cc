@@ -102,6 +102,27 @@ TEST_F(PassesTest, ReasonsAreTraced) {
                          "\"name\":\"codegen r_1073741824_32_[0-9a-f]*/check_blocks\""));
 }
 
+// So does the heuristic, which runs before the kernel has its name.
+TEST_F(PassesTest, TheReasonForATileIsTraced) {
+  const std::string path = ::testing::TempDir() + "/pass_table_tile_test.jsonl";
+  ASSERT_TRUE(rewrite::TraceFile::Open(path).ok());
+  for (const char* arch : {"", "sm_80", "sm_90a"}) {
+    const Target target = *arch == '\0' ? target_ : *GpuTarget(arch);
+    const ir::UOp product = tests::WideningMatmulKernel(
+        ctx_, 512, 512, 512, false, false, ir::Dtype::F16, ir::Dtype::F16, ir::Dtype::F32);
+    ASSERT_TRUE(Lower(ctx_, product, target, options_).ok()) << arch;
+  }
+  std::ifstream in(path);
+  const std::string trace((std::istreambuf_iterator<char>(in)), {});
+  for (const char* note :
+       {"\\(a register tile\\): \\[UPCAST\\(", "tiles of [0-9]* x [0-9]* by mma[^ ]* are estimated at",
+        "tiles of [0-9]* x [0-9]* by wgmma[^ ]* are estimated at [0-9]* cycles, the best of "
+        "[0-9]*; those of"})
+    EXPECT_THAT(trace, ::testing::ContainsRegex(note));
+  EXPECT_THAT(trace,
+              ::testing::ContainsRegex("\"name\":\"codegen r_512_512_512_[0-9a-f]*/choose_opts\""));
+}
+
 TEST_F(PassesTest, APassOfTheOtherMachinesChangesNothing) {
   for (const Pass& pass : Passes()) {
     if (pass.machines != Pass::Machines::kGpus) continue;
