@@ -3,11 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "core/base/text.h"
+#include "core/codegen/attention/online_states.h"
+#include "core/codegen/attention/row_block.h"
 #include "core/codegen/attention/row_terms.h"
 #include "core/codegen/attention/skipped_blocks.h"
 #include "core/ir/build.h"
@@ -39,110 +40,96 @@ UOp MaybeMaximum(const ir::UOpContext& ctx, UOp sink, UOp range) {
   return out;
 }
 
+ir::Dtype WideStateDtype(ir::Dtype d) {
+  return ir::Bits(d) < 32 || ir::IsSmallFloat(d) ? ir::Dtype::F32 : d;
+}
+
+UOp IsMinusInfinity(ir::UOpContext& ctx, UOp x) {
+  return ir::Alu(ctx, Op::CMPEQ, {x, ctx.Float(x.dtype(), -INFINITY)});
+}
+
+// The RANGE over blocks of n of so many places.
+UOp RangeOfBlocks(ir::UOpContext& ctx, UOp places, int64_t n, int64_t axis) {
+  const UOp blocks =
+      places.Is(Op::CONST)
+          ? ctx.Idx((places.const_int() + n - 1) / n)
+          : ir::Alu(ctx, Op::FLOORDIV, {rules::IndexSum(ctx, places, ctx.Idx(n - 1)), ctx.Idx(n)});
+  return Range(ctx, blocks, axis, ir::AxisType::REDUCE);
+}
+
+int64_t FreeOnlineAxis(const ir::UOpContext& ctx, UOp sink) {
+  int64_t out = 0;
+  for (UOp u : ir::Toposort(ctx, sink)) {
+    if (u.Is(Op::RANGE)) out = std::max(out, u.axis_id() + 1);
+  }
+  return out;
+}
+
+// Replaces the maximum and the sums that scale with it by states that blocks of the row change.
 class Online {
  public:
   Online(ir::UOpContext& ctx, UOp sink, UOp maximum, int64_t n)
-      : ctx_(ctx), sink_(sink), maximum_(maximum), n_(n) {
-    for (UOp u : ir::Toposort(ctx, sink)) {
-      if (u.Is(Op::RANGE)) next_id_ = std::max(next_id_, u.axis_id() + 1);
-    }
-    const UOp keys = maximum.closed()[0].src(0);
-    const UOp blocks =
-        keys.Is(Op::CONST)
-            ? ctx.Idx((keys.const_int() + n - 1) / n)
-            : ir::Alu(ctx, Op::FLOORDIV, {rules::IndexSum(ctx, keys, ctx.Idx(n - 1)), ctx.Idx(n)});
-    block_ = Range(ctx, blocks, next_id_++, ir::AxisType::REDUCE);
-    later_ = Lt(ctx, ctx.Idx(0), block_);
-    terms_.emplace(ctx, sink, maximum, block_, n);
-  }
+      : ctx_(ctx),
+        sink_(sink),
+        maximum_(maximum),
+        next_id_(FreeOnlineAxis(ctx, sink)),
+        block_(ctx, RangeOfBlocks(ctx, maximum.closed()[0].src(0), n, next_id_++),
+               maximum.closed()[0].src(0), n),
+        states_(ctx, block_.block()),
+        terms_(ctx, sink, maximum, block_) {}
 
   absl::StatusOr<UOp> Run() {
-    maybe_shown_ = MaybeShown();
+    states_.SetShown(MaybeShown());
     if (!AddMaximum()) return Inapplicable("the maximum is not one of elements of a row");
     for (UOp u : ir::Toposort(ctx_, sink_)) {
-      const bool sums = u.Is(Op::REDUCE) && u.reduce_op() == Op::ADD && terms_->IsOverRow(u);
-      if (sums && terms_->UsesMaximum(u)) AddSum(u);
+      const bool sums = u.Is(Op::REDUCE) && u.reduce_op() == Op::ADD && block_.IsOverRow(u);
+      if (sums && terms_.UsesMaximum(u)) AddSum(u);
     }
     if (sums_.empty()) return Inapplicable("no sum scales with the maximum of the axis");
     const UOp out = ir::Substitute(ctx_, sink_, Results());
     for (UOp u : ir::Toposort(ctx_, out)) {
-      if (u == maximum_ || terms_->stages().contains(u.id()))
+      if (u == maximum_ || terms_.stages().contains(u.id()))
         return Inapplicable("something else needs the whole row");
     }
     return out;
   }
 
  private:
-  struct State {
-    UOp buffer, stage;
-    ir::Dtype dtype = ir::Dtype::Void;
-    std::vector<UOp> along;  // RANGEs of the kernel that number the elements
-  };
   struct Sum {
     UOp reduce;
-    State state;
+    OnlineState state;
     RowPart part;
   };
 
-  static ir::Dtype Wide(ir::Dtype d) {
-    return ir::Bits(d) < 32 || ir::IsSmallFloat(d) ? ir::Dtype::F32 : d;
-  }
-
-  State NewState(ir::Dtype dtype, std::vector<UOp> along) {
-    int64_t elements = 1;
-    for (UOp r : along) elements *= r.src(0).const_int();
-    const auto slot = static_cast<int64_t>(states_++);
-    const UOp buffer =
-        ir::Buffer(ctx_, slot, dtype, ir::ShapeArg(ctx_, ir::Dims{elements}), ir::AddrSpace::REG);
-    return {buffer, UOp(), dtype, std::move(along)};
-  }
-  // Where the element lies if `fresh` replaces the ranges.
-  UOp Place(const State& state, const ir::Substitution& fresh) {
-    UOp at = ctx_.Idx(0);
-    for (UOp r : state.along) {
-      const auto it = fresh.find(r.id());
-      at = rules::IndexSum(ctx_, rules::IndexProduct(ctx_, at, r.src(0)),
-                           it == fresh.end() ? r : it->second);
-    }
-    return at;
-  }
-  UOp Before(const State& state, UOp at) {
-    return ir::Load(ctx_, ir::Index(ctx_, state.buffer, at, later_));
-  }
-  void SetStage(State& state, UOp value, UOp at, std::span<const UOp> ranges) {
-    state.stage = ir::Staged(ctx_, value, (*ctx_.ShapeOf(state.buffer))[0].const_int(), at,
-                             maybe_shown_, ranges);
-  }
   // Whether the mask shows any place of the block; null: there is no such mask.
   UOp MaybeShown() {
     std::vector<UOp> sums;
     for (UOp u : ir::Toposort(ctx_, sink_)) {
-      if (u.Is(Op::REDUCE) && u != maximum_ && terms_->IsOverRow(u) && terms_->UsesMaximum(u))
+      if (u.Is(Op::REDUCE) && u != maximum_ && block_.IsOverRow(u) && terms_.UsesMaximum(u))
         sums.push_back(u);
     }
     const UOp from = MaybeMaskedFrom(ctx_, maximum_, sums);
-    return from ? Lt(ctx_, rules::IndexProduct(ctx_, block_, ctx_.Idx(n_)), from) : UOp();
+    return from ? Lt(ctx_, block_.Begin(), from) : UOp();
   }
   // The reduction of a part over a block; in the padding its terms are `identity`.
   UOp OverBlock(UOp reduce, UOp term, ir::Dtype dtype, double identity) {
-    const UOp range = reduce.closed()[0], mine = terms_->InBlock(range);
+    const UOp range = reduce.closed()[0], mine = block_.InBlock(range);
     UOp x = ir::Cast(ctx_, term, dtype);
-    if (const UOp valid = terms_->MaybeValid(range))
+    if (const UOp valid = block_.MaybeValid(range))
       x = Where(ctx_, valid, x, ctx_.Float(dtype, identity));
     return ir::ReduceRanges(ctx_, reduce.reduce_op(), x, std::span<const UOp>(&mine, 1));
   }
-  UOp Infinite(UOp x) { return ir::Alu(ctx_, Op::CMPEQ, {x, ctx_.Float(x.dtype(), -INFINITY)}); }
 
   bool AddMaximum() {
-    const auto part = terms_->Copy(maximum_, {});
+    const auto part = terms_.Copy(maximum_, {});
     if (!part || part->kind != Kind::kFree || !part->factors.empty()) return false;
-    most_ = NewState(Wide(maximum_.dtype()), {});
+    most_ = states_.New(WideStateDtype(maximum_.dtype()), {});
     const UOp here = OverBlock(maximum_, part->value, most_.dtype, -INFINITY);
-    const UOp before = Before(most_, ctx_.Idx(0));
-    const UOp now = Where(ctx_, later_, ir::Alu(ctx_, Op::MAX, {before, here}), here);
-    SetStage(most_, now, ctx_.Idx(0), {});
-    const UOp finite = Where(ctx_, Infinite(now), ctx_.Float(now.dtype(), 0), now);
-    terms_->SetMaximumSoFar(ir::Cast(ctx_, finite, maximum_.dtype()));
+    const UOp before = states_.Before(most_, ctx_.Idx(0));
+    const UOp now = Where(ctx_, states_.later(), ir::Alu(ctx_, Op::MAX, {before, here}), here);
+    states_.SetStage(most_, now, ctx_.Idx(0), {});
+    const UOp finite = Where(ctx_, IsMinusInfinity(ctx_, now), ctx_.Float(now.dtype(), 0), now);
+    terms_.SetMaximumSoFar(ir::Cast(ctx_, finite, maximum_.dtype()));
     risen_ = Sub(ctx_, before, finite);
     return true;
   }
@@ -153,8 +140,7 @@ class Online {
     ir::Substitution fresh;
     int64_t elements = 1, id = next_id_;
     for (UOp r : ir::Toposort(ctx_, reduce)) {
-      if (!r.Is(Op::RANGE) || !terms_->open().Varies(reduce, r) ||
-          terms_->open().Varies(maximum_, r))
+      if (!r.Is(Op::RANGE) || !terms_.open().Varies(reduce, r) || terms_.open().Varies(maximum_, r))
         continue;
       if (!r.src(0).Is(Op::CONST)) return;
       elements *= std::max<int64_t>(1, r.src(0).const_int());
@@ -166,24 +152,21 @@ class Online {
       inside.push_back(Range(ctx_, r.src(0), id++, ir::AxisType::REDUCE));
       fresh[r.id()] = inside.back();
     }
-    auto part = terms_->Copy(reduce, fresh);
+    auto part = terms_.Copy(reduce, fresh);
     if (!part || (part->kind != Kind::kFree && part->kind != Kind::kScaled)) return;
     next_id_ = id;
-    const ir::Dtype dtype = Wide(reduce.dtype());
-    Sum sum{reduce, NewState(dtype, along), *part};
-    const UOp here = OverBlock(reduce, part->value, dtype, 0), at = Place(sum.state, fresh);
-    UOp before = Before(sum.state, at);
+    const ir::Dtype dtype = WideStateDtype(reduce.dtype());
+    Sum sum{reduce, states_.New(dtype, along), *part};
+    const UOp here = OverBlock(reduce, part->value, dtype, 0), at = states_.Place(sum.state, fresh);
+    UOp before = states_.Before(sum.state, at);
     if (part->kind == Kind::kScaled) {
       const UOp by = Mul(ctx_, risen_, ctx_.Float(risen_.dtype(), part->amount));
       before = Mul(ctx_, before, ir::Cast(ctx_, ir::Alu(ctx_, Op::EXP2, {by}), dtype));
     }
-    SetStage(sum.state, Where(ctx_, later_, Add(ctx_, before, here), here), at, inside);
-    terms_->AddSum(reduce);
+    states_.SetStage(sum.state, Where(ctx_, states_.later(), Add(ctx_, before, here), here), at,
+                     inside);
+    terms_.AddSum(reduce);
     sums_.push_back(std::move(sum));
-  }
-
-  UOp After(const State& state) {
-    return ir::Load(ctx_, ir::Index(ctx_, ir::After(ctx_, state.buffer, {end_}), Place(state, {})));
   }
 
   // What replaces the maximum and the sums.
@@ -191,15 +174,14 @@ class Online {
     std::vector<UOp> stages;
     for (size_t i = sums_.size(); i-- > 0;) stages.push_back(sums_[i].state.stage);
     stages.push_back(most_.stage);
-    end_ = ir::End(ctx_, ctx_.Make(Op::GROUP, ir::Dtype::Void, stages),
-                   std::span<const UOp>(&block_, 1));
-    const UOp most = After(most_);
+    states_.End(stages);
+    const UOp most = states_.After(most_);
     ir::Substitution out;
     out[maximum_.id()] = ir::Cast(ctx_, most, maximum_.dtype());
     for (const Sum& s : sums_) {
-      UOp value = After(s.state);
+      UOp value = states_.After(s.state);
       if (s.part.kind == Kind::kScaled)
-        value = Where(ctx_, Infinite(most), ctx_.Float(s.state.dtype, NAN), value);
+        value = Where(ctx_, IsMinusInfinity(ctx_, most), ctx_.Float(s.state.dtype, NAN), value);
       value = ir::Cast(ctx_, value, s.reduce.dtype());
       for (const RowPart::Factor& f : s.part.factors) {
         const UOp by = ir::Substitute(ctx_, f.value, out);
@@ -213,16 +195,13 @@ class Online {
 
   ir::UOpContext& ctx_;
   const UOp sink_, maximum_;
-  const int64_t n_;
-  UOp block_, later_;
-  UOp maybe_shown_;
+  int64_t next_id_;  // of RANGEs that are made
+  RowBlock block_;
+  OnlineStates states_;
+  RowTerms terms_;
   UOp risen_;  // the maximum before a block, less the one after it
-  UOp end_;
-  int64_t next_id_ = 0;
-  size_t states_ = 0;
-  State most_;
+  OnlineState most_;
   std::vector<Sum> sums_;
-  std::optional<RowTerms> terms_;
 };
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "core/codegen/attention/online.h"
-#include "core/codegen/attention/row_terms.h"
+#include "core/codegen/passes/open_ranges.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
 

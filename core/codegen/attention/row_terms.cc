@@ -2,9 +2,7 @@
 #include "core/codegen/attention/row_terms.h"
 
 #include <algorithm>
-#include <iterator>
 
-#include "core/codegen/attention/row_part.h"
 #include "core/ir/build.h"
 #include "core/rules/index_expr.h"
 
@@ -14,80 +12,29 @@ using ir::Op;
 using ir::UOp;
 using Kind = RowPart::Kind;
 
-OpenRanges::OpenRanges(const ir::UOpContext& ctx, UOp sink) {
-  for (UOp u : ir::Toposort(ctx, sink)) {
-    std::vector<uint32_t> mine;
-    if (u.Is(Op::RANGE)) mine.push_back(u.id());
-    for (UOp s : u.body()) {
-      std::vector<uint32_t> both;
-      const auto& from = along_.at(s.id());
-      std::set_union(mine.begin(), mine.end(), from.begin(), from.end(), std::back_inserter(both));
-      mine = std::move(both);
-    }
-    for (UOp r : u.closed()) std::erase(mine, r.id());
-    along_[u.id()] = std::move(mine);
+namespace {
+
+// Adds u and the nodes that are computed from it to `users`. `order`: all nodes, sources first.
+void AddUsers(std::span<const UOp> order, UOp u, absl::flat_hash_set<uint32_t>& users) {
+  users.insert(u.id());
+  for (UOp n : order) {
+    const auto mine = [&](UOp s) { return users.contains(s.id()); };
+    if (std::ranges::any_of(n.srcs(), mine)) users.insert(n.id());
   }
 }
 
-bool OpenRanges::Varies(UOp u, UOp range) const {
-  return std::ranges::binary_search(Of(u), range.id());
-}
+}  // namespace
 
-RowTerms::RowTerms(ir::UOpContext& ctx, UOp sink, UOp maximum, UOp block, int64_t n)
+RowTerms::RowTerms(ir::UOpContext& ctx, UOp sink, UOp maximum, RowBlock& block)
     : ctx_(ctx),
       maximum_(maximum),
       block_(block),
-      size_(maximum.closed()[0].src(0)),
-      n_(n),
       open_(ctx, sink),
       order_(ir::Toposort(ctx, sink)) {
-  for (UOp u : order_) {
-    const auto mine = [&](UOp s) { return uses_maximum_.contains(s.id()); };
-    if (u == maximum || std::ranges::any_of(u.srcs(), mine)) uses_maximum_.insert(u.id());
-  }
+  AddUsers(order_, maximum, uses_maximum_);
 }
 
-void RowTerms::AddSum(UOp sum) {
-  uses_sum_.insert(sum.id());
-  for (UOp u : order_) {
-    const auto mine = [&](UOp s) { return uses_sum_.contains(s.id()); };
-    if (std::ranges::any_of(u.srcs(), mine)) uses_sum_.insert(u.id());
-  }
-}
-
-bool RowTerms::UsesSum(UOp u) const { return uses_sum_.contains(u.id()); }
-
-bool RowTerms::IsOverRow(UOp u) const {
-  if (!u.Is({Op::REDUCE, Op::STAGE}) || !ir::IsFloat(u.dtype()) || u.closed().size() != 1)
-    return false;
-  const UOp r = u.closed()[0];
-  if (r.axis_type() != ir::AxisType::REDUCE || r.src(0) != size_) return false;
-  return u.Is(Op::REDUCE) ||
-         (u.src(1) == r && u.src(2).IsConstInt(1) && ctx_.BoundsOf(size_).max == u.arg().AsInt());
-}
-
-UOp RowTerms::InBlock(UOp range) {
-  UOp& out = in_block_[range.id()];
-  if (!out) out = Range(ctx_, ctx_.Idx(n_), range.axis_id(), range.axis_type());
-  return out;
-}
-
-UOp RowTerms::MaybeValid(UOp range) {
-  if (size_.Is(Op::CONST) && size_.const_int() % n_ == 0) return {};
-  const UOp at =
-      rules::IndexSum(ctx_, rules::IndexProduct(ctx_, block_, ctx_.Idx(n_)), InBlock(range));
-  return Lt(ctx_, at, size_);
-}
-
-std::optional<RowPart> RowTerms::Copy(UOp reduce, const ir::Substitution& fresh) {
-  rows_.clear();
-  return CopyIn(reduce.src(0), reduce.closed()[0], fresh);
-}
-
-bool RowTerms::IsRowLoad(UOp u, UOp range) const {
-  return u.Is(Op::LOAD) && u.src(0).src(0).Is(Op::STAGE) && IsOverRow(u.src(0).src(0)) &&
-         u.src(0).n_src() == 2 && u.src(0).src(1) == range;
-}
+void RowTerms::AddSum(UOp sum) { AddUsers(order_, sum, uses_sum_); }
 
 // Recursion is as deep as stages nest.
 std::optional<RowPart> RowTerms::CopyIn(UOp value, UOp range, const ir::Substitution& fresh) {
@@ -96,9 +43,11 @@ std::optional<RowPart> RowTerms::CopyIn(UOp value, UOp range, const ir::Substitu
     if (UsesMaximum(u) || open_.Varies(u, range)) return true;
     return std::ranges::any_of(open_.Of(u), [&](uint32_t id) { return fresh.contains(id); });
   };
-  const auto is_outer = [&](UOp u) { return UsesSum(u) && !open_.Varies(u, range); };
+  const auto is_outer = [&](UOp u) {
+    return uses_sum_.contains(u.id()) && !open_.Varies(u, range);
+  };
   const auto enter = [&](UOp u) {
-    return u != maximum_ && changes(u) && !is_outer(u) && !IsRowLoad(u, range);
+    return u != maximum_ && changes(u) && !is_outer(u) && !block_.IsElement(u, range);
   };
   std::vector<RowPart> srcs;
   for (UOp u : ir::Toposort(ctx_, std::span<const UOp>(&value, 1), enter)) {
@@ -107,13 +56,12 @@ std::optional<RowPart> RowTerms::CopyIn(UOp value, UOp range, const ir::Substitu
       part = {Kind::kShift, 1, so_far_, {}};
       if (!so_far_) return std::nullopt;
     } else if (u == range) {
-      part.value =
-          rules::IndexSum(ctx_, rules::IndexProduct(ctx_, block_, ctx_.Idx(n_)), InBlock(range));
+      part.value = block_.InRow(range);
     } else if (const auto it = fresh.find(u.id()); it != fresh.end()) {
       part.value = it->second;
     } else if (is_outer(u)) {
       part.kind = Kind::kOuter;
-    } else if (IsRowLoad(u, range)) {
+    } else if (block_.IsElement(u, range)) {
       const auto row = LoadOf(u, range, fresh);
       if (!row) return std::nullopt;
       part = *row;
@@ -141,7 +89,8 @@ std::optional<RowPart> RowTerms::CopyNode(UOp u, std::span<const RowPart> srcs, 
   }
   std::vector<UOp> values;
   for (const RowPart& p : srcs) values.push_back(p.value);
-  const UOp valid = u.Is(Op::INDEX) && open_.Varies(u.src(1), range) ? MaybeValid(range) : UOp();
+  const UOp valid =
+      u.Is(Op::INDEX) && open_.Varies(u.src(1), range) ? block_.MaybeValid(range) : UOp();
   if (valid) {
     const UOp gate = values.size() == 3 ? And(ctx_, values[2], valid) : valid;
     out.value = ir::Index(ctx_, values[0], values[1], gate, u.arg().AsInt());
@@ -160,16 +109,19 @@ std::optional<RowPart> RowTerms::LoadOf(UOp load, UOp range, const ir::Substitut
     if (!part || part->kind == Kind::kOuter) return std::nullopt;
     // A row of another row's elements, times a factor, is that other row.
     const UOp v = part->value;
-    if (v.Is(Op::LOAD) && v.src(0).src(0).Is(Op::STAGE) && v.src(0).src(1) == InBlock(mine)) {
+    if (v.Is(Op::LOAD) && v.src(0).src(0).Is(Op::STAGE) &&
+        v.src(0).src(1) == block_.InBlock(mine)) {
       part->value = v.src(0).src(0);
     } else {
-      const UOp at = InBlock(mine);
-      part->value = ir::Staged(ctx_, v, n_, at, MaybeValid(mine), std::span<const UOp>(&at, 1));
+      const UOp at = block_.InBlock(mine);
+      part->value = ir::Staged(ctx_, v, block_.n(), at, block_.MaybeValid(mine),
+                               std::span<const UOp>(&at, 1));
     }
-    it = rows_.emplace(stage.id(), Row{*part}).first;
+    it = rows_.emplace(stage.id(), *part).first;
   }
-  RowPart out = it->second.part;
-  out.value = ir::Load(ctx_, ir::Index(ctx_, out.value, InBlock(range), MaybeValid(range)));
+  RowPart out = it->second;
+  out.value =
+      ir::Load(ctx_, ir::Index(ctx_, out.value, block_.InBlock(range), block_.MaybeValid(range)));
   return out;
 }
 

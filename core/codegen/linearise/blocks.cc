@@ -1,49 +1,53 @@
 // SPDX-License-Identifier: MIT
-// Open loops of the Lineariser, and the lines in them.
-//
-// Invariant: the lines of a block are appended to the surrounding one when the block closes.
-#include <algorithm>
+#include "core/codegen/linearise/blocks.h"
+
 #include <iterator>
 #include <utility>
 
-#include "core/codegen/linearise/lineariser.h"
-#include "core/codegen/passes/unroll.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
 
 namespace uopd::codegen {
 namespace {
 
-using ir::AxisType;
 using ir::Dtype;
 using ir::Op;
 using ir::UOp;
 
+// Constants and the shapes of buffers are not lines.
+bool IsNoLine(UOp u) {
+  return u.Is(Op::CONST) || (u.Is(Op::STACK) && u.dtype() == Dtype::Index && u.n_src() == 0);
+}
+
 }  // namespace
 
-absl::Status Lineariser::Open(UOp range) {
-  UOPD_TRY(Emit(range.srcs()));
-  const UOp size = New(range.src(0));
-  if (range.axis_type() == AxisType::THREAD) {
-    UOPD_ASSIGN(grid_x_, LaunchSize::Of(size, variables_));
-    const UOp special = ctx_.Make(Op::SPECIAL, Dtype::Index, {size},
-                                  ctx_.Data({static_cast<int64_t>(AxisType::THREAD), 0}));
-    if (path_[0].made.try_emplace(range.id(), special).second) path_[0].lines.push_back(special);
-    return absl::OkStatus();
+UOp OpenBlock::LineAll(const ir::UOpContext& ctx, UOp u, UOp a, UOp b) {
+  for (UOp n :
+       ir::Toposort(ctx, std::span<const UOp>(&u, 1), [&](UOp x) { return x != a && x != b; })) {
+    if (n != a && n != b && !n.Is(Op::CONST)) Line(n);
   }
-  Block b;
-  b.bit = bit_.at(range.id());
-  b.range = Range(ctx_, size, next_loop_++, range.axis_type());
+  return u;
+}
+
+LoopSet OpenBlocks::OpenLoops() const {
+  LoopSet open = 0;
+  for (const OpenBlock& b : path_) open |= b.bit;
+  return open;
+}
+
+void OpenBlocks::Open(UOp range, UOp size) {
+  OpenBlock b;
+  b.bit = loops_.Bits(std::span<const UOp>(&range, 1));
+  b.range = ir::Range(ctx_, size, next_loop_++, range.axis_type());
   b.lines.push_back(b.range);
   b.made[range.id()] = b.range;
   path_.push_back(std::move(b));
-  return absl::OkStatus();
 }
 
-UOp Lineariser::Close(size_t depth, std::vector<UOp> statements) {
+UOp OpenBlocks::Close(size_t depth, std::vector<UOp> statements) {
   UOp end;
   while (path_.size() > depth) {
-    Block b = std::move(path_.back());
+    OpenBlock b = std::move(path_.back());
     path_.pop_back();
     UOp statement = statements[0];
     if (statements.size() > 1) {
@@ -59,29 +63,42 @@ UOp Lineariser::Close(size_t depth, std::vector<UOp> statements) {
   return end;
 }
 
-Lineariser::Block& Lineariser::Home(UOp u) {
-  const LoopSet loops = loops_.at(u.id());
+std::vector<OpenBlock> OpenBlocks::SetAside(LoopSet loops) {
+  size_t keep = 1;
+  for (size_t i = 1; i < path_.size(); ++i) {
+    if ((path_[i].bit & loops) != 0) keep = i + 1;
+  }
+  std::vector<OpenBlock> set_aside(
+      std::make_move_iterator(path_.begin() + static_cast<std::ptrdiff_t>(keep)),
+      std::make_move_iterator(path_.end()));
+  path_.resize(keep);
+  return set_aside;
+}
+
+void OpenBlocks::PutBack(std::vector<OpenBlock> set_aside) {
+  for (OpenBlock& b : set_aside) path_.push_back(std::move(b));
+}
+
+OpenBlock& OpenBlocks::Home(UOp u) {
+  const LoopSet loops = loops_.Along(u);
   for (size_t i = path_.size(); i-- > 1;) {
     if ((path_[i].bit & loops) != 0) return path_[i];
   }
   return path_[0];
 }
 
-bool Lineariser::Inline(UOp u) {
-  return u.Is(Op::CONST) || (u.Is(Op::STACK) && u.dtype() == Dtype::Index && u.n_src() == 0);
+OpenBlock* OpenBlocks::MaybeAround(LoopSet loops) {
+  for (size_t outer = 1; outer < path_.size(); ++outer) {
+    if ((path_[outer].bit & loops) != 0) return &path_[outer - 1];
+  }
+  return nullptr;
 }
 
-UOp Lineariser::New(UOp u) {
+bool OpenBlocks::IsMade(UOp u) { return IsNoLine(u) || Home(u).made.contains(u.id()); }
+
+UOp OpenBlocks::New(UOp u) {
   if (u.Is(Op::CONST)) return u;
   return Home(u).made.at(u.id());
-}
-
-UOp Lineariser::LineAll(UOp u, UOp a, UOp b) {
-  for (UOp n :
-       ir::Toposort(ctx_, std::span<const UOp>(&u, 1), [&](UOp x) { return x != a && x != b; })) {
-    if (n != a && n != b && !n.Is(Op::CONST)) Line(n);
-  }
-  return u;
 }
 
 }  // namespace uopd::codegen

@@ -2,7 +2,7 @@
 // Where the Lineariser puts values: each in the innermost loop that it depends on; reductions and
 // arrays over equal loops in the same place share one loop.
 #include <algorithm>
-#include <iterator>
+#include <utility>
 
 #include "core/codegen/linearise/lineariser.h"
 #include "core/ir/build.h"
@@ -15,34 +15,52 @@ using ir::Dtype;
 using ir::Op;
 using ir::UOp;
 
+// Emits `first` and all reductions and arrays that can share its loops.
+absl::Status EmitWithLoops(Lineariser& l, UOp first) {
+  std::vector<UOp> together;
+  const auto loops = LoopsOf(first);
+  for (UOp r : l.with_loops) {
+    const auto mine = LoopsOf(r);
+    const bool same = std::equal(mine.begin(), mine.end(), loops.begin(), loops.end());
+    if (same && l.loops.Level(r) == l.loops.Level(first) &&
+        l.loops.Along(r) == l.loops.Along(first) && !l.blocks.IsMade(r))
+      together.push_back(r);
+  }
+  // The reduction or array stands outside of the open loops that it does not depend on: set those
+  // blocks aside while it is emitted.
+  std::vector<OpenBlock> set_aside = l.blocks.SetAside(l.loops.Along(first));
+  UOPD_TRY(EmitLoops(l, together));
+  l.blocks.PutBack(std::move(set_aside));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
-absl::Status Lineariser::Emit(std::span<const UOp> roots) {
-  LoopSet open = 0;
-  for (const Block& b : path_) open |= b.bit;
-  auto enter = [&](UOp u) { return !u.Is({Op::PARAM, Op::BUFFER}) && !IsMade(u); };
-  for (UOp u : ir::Toposort(ctx_, roots, enter)) {
-    if (ctx_.Interrupted(4)) return ctx_.CheckInterrupt();
+absl::Status EmitValues(Lineariser& l, std::span<const UOp> roots) {
+  const LoopSet open = l.blocks.OpenLoops();
+  auto enter = [&](UOp u) { return !u.Is({Op::PARAM, Op::BUFFER}) && !l.blocks.IsMade(u); };
+  for (UOp u : ir::Toposort(l.ctx, roots, enter)) {
+    if (l.ctx.Interrupted(4)) return l.ctx.CheckInterrupt();
     if (u.dtype() == Dtype::Void) continue;  // a statement: emitted with its array
-    if ((loops_.at(u.id()) & ~open) != 0 || IsMade(u))
+    if ((l.loops.Along(u) & ~open) != 0 || l.blocks.IsMade(u))
       continue;  // depends on a closed loop: emitted with its reduction or array
     if (HasLoops(u)) {
-      UOPD_TRY(EmitWithLoops(u));
+      UOPD_TRY(EmitWithLoops(l, u));
       continue;
     }
     if (u.Is(Op::SCAN)) {
-      UOPD_TRY(EmitScan(u));
+      UOPD_TRY(EmitScan(l, u));
       continue;
     }
-    Block& home = Home(u);
+    OpenBlock& home = l.blocks.Home(u);
     UOp made = u;
     if (u.Is(Op::BUFFER)) {
-      made = ir::Buffer(ctx_, next_register_++, u.dtype(), u.src(0), u.addrspace());
+      made = ir::Buffer(l.ctx, l.next_register++, u.dtype(), u.src(0), u.addrspace());
     } else if (!u.Is(Op::PARAM)) {
       std::vector<UOp> srcs;
-      for (UOp s : u.srcs()) srcs.push_back(New(s));
-      made = ctx_.Make(u.op(), u.dtype(), srcs, u.arg(),
-                       u.Is(ir::OpSet{Op::LOAD, Op::EXP2, Op::EXP}) ? u.tag() : 0);
+      for (UOp s : u.srcs()) srcs.push_back(l.blocks.New(s));
+      made = l.ctx.Make(u.op(), u.dtype(), srcs, u.arg(),
+                        u.Is(ir::OpSet{Op::LOAD, Op::EXP2, Op::EXP}) ? u.tag() : 0);
     }
     home.made[u.id()] = made;
     home.lines.push_back(made);
@@ -50,36 +68,18 @@ absl::Status Lineariser::Emit(std::span<const UOp> roots) {
   return absl::OkStatus();
 }
 
-std::vector<UOp> Lineariser::WithLoops(std::span<const UOp> roots) {
-  std::vector<UOp> out;
-  for (UOp u : ir::Toposort(ctx_, roots)) {
-    if (HasLoops(u)) out.push_back(u);
+absl::Status OpenLoop(Lineariser& l, UOp range) {
+  UOPD_TRY(EmitValues(l, range.srcs()));
+  const UOp size = l.blocks.New(range.src(0));
+  if (range.axis_type() != ir::AxisType::THREAD) {
+    l.blocks.Open(range, size);
+    return absl::OkStatus();
   }
-  return out;
-}
-
-absl::Status Lineariser::EmitWithLoops(UOp first) {
-  std::vector<UOp> together;
-  const auto loops = LoopsOf(first);
-  for (UOp r : with_loops_) {
-    const auto mine = LoopsOf(r);
-    const bool same = std::equal(mine.begin(), mine.end(), loops.begin(), loops.end());
-    if (same && level_[r.id()] == level_[first.id()] && loops_[r.id()] == loops_[first.id()] &&
-        !IsMade(r))
-      together.push_back(r);
-  }
-  // The reduction or array stands outside of the open loops that it does not depend on: set those
-  // blocks aside while it is emitted.
-  size_t keep = 1;
-  for (size_t i = 1; i < path_.size(); ++i) {
-    if ((path_[i].bit & loops_.at(first.id())) != 0) keep = i + 1;
-  }
-  std::vector<Block> set_aside(
-      std::make_move_iterator(path_.begin() + static_cast<std::ptrdiff_t>(keep)),
-      std::make_move_iterator(path_.end()));
-  path_.resize(keep);
-  UOPD_TRY(EmitLoops(together));
-  for (Block& b : set_aside) path_.push_back(std::move(b));
+  UOPD_ASSIGN(l.grid_x, LaunchSize::Of(size, l.variables));
+  const UOp special = l.ctx.Make(Op::SPECIAL, Dtype::Index, {size},
+                                 l.ctx.Data({static_cast<int64_t>(ir::AxisType::THREAD), 0}));
+  OpenBlock& body = l.blocks.body();
+  if (body.made.try_emplace(range.id(), special).second) body.Line(special);
   return absl::OkStatus();
 }
 

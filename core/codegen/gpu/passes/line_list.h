@@ -3,6 +3,7 @@
 //
 // A list has each line once, and no constants. Not thread-safe. The context must outlive it.
 #pragma once
+#include <span>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"

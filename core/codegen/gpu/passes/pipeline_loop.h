@@ -4,7 +4,8 @@
 //
 // Invariants:
 //   - Every STORE to one of the arrays is one of the copies, and all copies are in the loop.
-//   - No line outside of the loop reads one of the arrays: the loop only fills it otherwise.
+//   - No line outside of the loop reads one of the arrays. An array that such a line reads has no
+//     parts: the loop only fills it.
 //   - What the copies load is in buffers that no line of the kernel stores to.
 #pragma once
 #include <optional>

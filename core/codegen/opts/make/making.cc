@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "core/codegen/attention/row_terms.h"
 #include "core/codegen/machine.h"
+#include "core/codegen/passes/open_ranges.h"
 #include "core/ir/graph.h"
 
 namespace uopd::codegen {
