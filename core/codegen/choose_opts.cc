@@ -96,15 +96,15 @@ absl::Status ChooseOpts(KernelWork& work) {
   out.bytes = estimate.bytes;
   out.dtype = estimate.dtype;
   if (options.opts != nullptr) {
-    out.applied = *options.opts;
+    out.opts = *options.opts;
   } else if (!options.noopt) {
-    out.applied = HeuristicOpts(work.ctx, work.root, work.target);
-    if (options.draft) out.applied = DraftOpts(work.ctx, work.root, work.target, out.applied);
+    out.opts = HeuristicOpts(work.ctx, work.root, work.target);
+    if (options.draft) out.opts = DraftOpts(work.ctx, work.root, work.target, out.opts);
   } else if (const auto choose = MachineOf(work.target).maybe_choose_threads) {
-    out.applied = choose(work.ctx, work.root, work.target);
+    out.opts = choose(work.ctx, work.root, work.target);
   }
   UOPD_TRY(work.ctx.CheckInterrupt());
-  out.name = KernelName(work.ctx, work.root, out.applied);
+  out.name = KernelName(work.ctx, work.root, out.opts);
   return absl::OkStatus();
 }
 

@@ -21,8 +21,7 @@
 
 #include "core/base/status.h"
 #include "core/base/target/target.h"
-#include "core/codegen/launch_size.h"
-#include "core/codegen/opts/opt.h"
+#include "core/codegen/kernel_info.h"
 #include "core/ir/context.h"
 
 namespace uopd::codegen {
@@ -35,24 +34,8 @@ struct Options {
       false;  // shrink what the heuristic chose, for a quick compile (opts/choose/draft_opts.h)
 };
 
-struct BufferUse {
-  ir::Dtype dtype = ir::Dtype::Void;
-  int64_t elements = 0;  // size of the buffer with every variable at its maximum
-  bool read = false, written = false;
-};
-
-struct LoweredKernel {
-  ir::UOp linear;    // LINEAR, in the caller's context
-  std::string name;  // a C identifier, from the kernel's shape: the same graph has the same name
-  std::vector<BufferUse> buffers;      // by PARAM slot
-  std::vector<std::string> variables;  // order of the `vars` array at launch
-  LaunchGeometry launch;
-  std::vector<Opt> applied;
-  // Estimates for one launch with every variable at its maximum. `estimate_ns` assumes a slow core
-  // (passes/polls.h): it tells long kernels from short ones.
-  double flops = 0, bytes = 0, estimate_ns = 0;
-  DtypeNumber dtype = DtypeNumber::Void;  // of most operations (estimate.h)
-  bool polls = false;                     // the kernel checks its stop word while it runs
+struct LoweredKernel : KernelInfo {
+  ir::UOp linear;  // LINEAR, in the caller's context
 };
 
 // Version of the output of Lower; part of the environment key of cached kernels. Raise it with

@@ -45,7 +45,7 @@ absl::Status ChooseCopies(KernelWork& work) {
          .warp_lanes = work.target.warp_lanes,
          .most_threads = work.target.max_block_threads};
   if (!way.bulk || !work.Has(OptKind::kPipeline)) return absl::OkStatus();
-  for (const Opt& opt : work.kernel.applied) {
+  for (const Opt& opt : work.kernel.opts) {
     if (opt.kind == OptKind::kPipeline) way.producers = opt.warps * work.target.warp_lanes;
   }
   UOPD_ASSIGN(const std::span<const Pass> before, PassesUpTo("choose_copies"));

@@ -17,7 +17,7 @@ absl::StatusOr<KernelWork> Run(UOpContext& ctx, UOp sink, const Target& target,
   UOPD_TRY(RunPasses(work));
   work.kernel.linear = work.root;
   if (!work.one_more) return work;
-  std::vector<Opt> opts = work.kernel.applied;
+  std::vector<Opt> opts = work.kernel.opts;
   opts.push_back(*work.one_more);
   Options more = options;
   more.opts = &opts;

@@ -56,7 +56,7 @@ absl::Status Made(Work& work, const absl::StatusOr<UOp>& root) {
 
 absl::Status RunMapThreads(Work& w) {
   int64_t persistent = 0;
-  for (const Opt& opt : w.kernel.applied)
+  for (const Opt& opt : w.kernel.opts)
     persistent = opt.kind == OptKind::kPersist ? opt.amount : persistent;
   UOPD_ASSIGN(const ThreadMap map, MapThreads(w.ctx, w.root, w.target, persistent));
   w.root = map.sink;
@@ -103,7 +103,7 @@ absl::Status RunJoinMaxima(Work& w) {
 }
 
 absl::Status RunPipeline(Work& w) {
-  for (const Opt& opt : w.kernel.applied) {
+  for (const Opt& opt : w.kernel.opts) {
     if (opt.kind != OptKind::kPipeline) continue;
     w.way.parts = opt.amount;
     w.root = Pipeline(w.ctx, w.root, w.way);
@@ -129,7 +129,7 @@ absl::Status RunCheckTiles(Work& w) {
   int64_t rows = 0;
   for (const MatrixInstruction& i : w.target.matrix_instructions)
     rows = i.m > 1 ? std::max<int64_t>(rows, i.m) : rows;
-  const bool wants_tiles = rows > 0 && std::ranges::any_of(w.kernel.applied, [&](const Opt& o) {
+  const bool wants_tiles = rows > 0 && std::ranges::any_of(w.kernel.opts, [&](const Opt& o) {
                              return o.kind == OptKind::kUpcast && o.amount >= rows;
                            });
   if (!wants_tiles) return absl::OkStatus();
@@ -187,7 +187,7 @@ constexpr Pass kPasses[] = {
     {"apply_opts", kAll, kKernel, kKernel, "codegen/opts/opt_plan.cc",
      "checks each opt, then splits the ranges, gates the padding, packs operands and keeps partial "
      "sums, in one rebuild",
-     [](Work& w) { return Made(w, ApplyOpts(w.ctx, w.root, w.target, w.kernel.applied)); }},
+     [](Work& w) { return Made(w, ApplyOpts(w.ctx, w.root, w.target, w.kernel.opts)); }},
     {"trim_blocks", kAll, kKernel, kKernel, "codegen/attention/trim_blocks.cc",
      "ends the loop over blocks of ONLINE where a mask hides the rest (below, Rows in blocks)",
      [](Work& w) { return Made(w, TrimBlocks(w.ctx, w.root)); }},
@@ -306,7 +306,7 @@ std::string_view Name(Pass::Form form) { return form == kLines ? "lines" : "kern
 }  // namespace
 
 bool KernelWork::Has(OptKind kind) const {
-  return std::ranges::find(kernel.applied, kind, &Opt::kind) != kernel.applied.end();
+  return std::ranges::find(kernel.opts, kind, &Opt::kind) != kernel.opts.end();
 }
 
 std::span<const Pass> Passes() { return kPasses; }

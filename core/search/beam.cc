@@ -60,7 +60,7 @@ class Search {
         target_(target),
         options_(options),
         measurer_(measurer),
-        kernel_(InfoOf(ctx, sink)) {}
+        kernel_(SpaceOf(ctx, sink)) {}
 
   absl::StatusOr<SearchResult> Run() {
     Start();
@@ -492,7 +492,7 @@ class Search {
   const Target& target_;
   const BeamOptions& options_;
   Measurer& measurer_;
-  const KernelInfo kernel_;
+  const SearchSpace kernel_;
 
   SearchResult out_;
   bool stopped_ = false;

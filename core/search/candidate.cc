@@ -23,7 +23,7 @@ absl::StatusOr<Candidate> MakeCandidate(const ir::UOpContext& ctx, ir::UOp sink,
                                 target, out.kernel.buffers.size()}));
   out.features = FeaturesOf(overlay, out.kernel, target);
   out.kernel.linear = ir::UOp();
-  out.opts = out.kernel.applied;
+  out.opts = out.kernel.opts;
   Hasher hasher;
   hasher.Update(out.source);
   std::string shape;

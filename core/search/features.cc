@@ -178,7 +178,7 @@ Features FeaturesOf(ir::UOpContext& ctx, const codegen::LoweredKernel& kernel,
   return out;
 }
 
-std::vector<float> FeaturesOf(const KernelInfo& kernel, const Opts& opts) {
+std::vector<float> FeaturesOf(const SearchSpace& kernel, const Opts& opts) {
   constexpr size_t kKinds = 24;
   std::vector<float> out(kKinds * kAxes);
   for (const codegen::Opt& opt : opts) {

@@ -47,6 +47,6 @@ Features FeaturesOf(ir::UOpContext& ctx, const codegen::LoweredKernel& kernel,
                     const Target& target);
 
 // One number for each kind of opt and axis: log2 of 1 + the amount, where the whole axis is its size.
-std::vector<float> FeaturesOf(const KernelInfo& kernel, const Opts& opts);
+std::vector<float> FeaturesOf(const SearchSpace& kernel, const Opts& opts);
 
 }  // namespace uopd::search

@@ -131,11 +131,11 @@ class Moves {
 
 }  // namespace
 
-KernelInfo InfoOf(const ir::UOpContext& ctx, ir::UOp sink) {
+SearchSpace SpaceOf(const ir::UOpContext& ctx, ir::UOp sink) {
   ir::UOpContext scratch;
   absl::flat_hash_map<uint32_t, ir::UOp> copied;
   sink = codegen::PrepareStages(scratch, ir::CopyTo(ctx, sink, scratch, copied));
-  KernelInfo out;
+  SearchSpace out;
   out.loads = static_cast<int>(codegen::Loads(scratch, sink).size());
   out.reads = static_cast<int>(codegen::Reads(scratch, sink).size());
   out.stores = static_cast<int>(codegen::Stores(scratch, sink).size());
@@ -169,7 +169,7 @@ int64_t UnrolledElements(std::span<const AxisInfo> axes, const Opts& opts) {
   return product;
 }
 
-std::vector<Opts> Neighbours(const KernelInfo& kernel, const Target& target, const Opts& opts) {
+std::vector<Opts> Neighbours(const SearchSpace& kernel, const Target& target, const Opts& opts) {
   const std::vector<AxisInfo> axes = Merged(kernel.axes, opts);
   const std::span<const AxisInfo> tuned =
       std::span(axes).first(std::min<size_t>(axes.size(), kMaxAxes));

@@ -16,9 +16,9 @@ namespace uopd::search {
 inline constexpr int kMaxAxes = 8;
 
 using codegen::AxisInfo;
-using codegen::KernelInfo;
+using codegen::SearchSpace;
 // What the opts of a kernel may name.
-KernelInfo InfoOf(const ir::UOpContext& ctx, ir::UOp sink);
+SearchSpace SpaceOf(const ir::UOpContext& ctx, ir::UOp sink);
 
 using Opts = std::vector<codegen::Opt>;
 
@@ -33,6 +33,6 @@ int64_t UnrolledElements(std::span<const AxisInfo> axes, const Opts& opts);
 // All canonical lists that are one step away: one more opt, one opt with another amount or along another axis, or one opt
 // less. Obviously illegal ones are left out; codegen::Lower decides about the others. Each row of the table of opts says which of its
 // opts are tried (OptRow::amounts, OptRow::moves). A list has at most one opt of each kind per axis, but any MERGEs.
-std::vector<Opts> Neighbours(const KernelInfo& kernel, const Target& target, const Opts& opts);
+std::vector<Opts> Neighbours(const SearchSpace& kernel, const Target& target, const Opts& opts);
 
 }  // namespace uopd::search

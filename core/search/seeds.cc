@@ -37,7 +37,7 @@ int64_t Columns(int64_t size, int64_t rows, int64_t most) {
 
 class SeedMaker {
  public:
-  SeedMaker(const KernelInfo& kernel, const Target& target)
+  SeedMaker(const SearchSpace& kernel, const Target& target)
       : kernel_(kernel),
         target_(target),
         axes_(std::min<int>(static_cast<int>(kernel.axes.size()), kMaxAxes)),
@@ -100,7 +100,7 @@ class SeedMaker {
     if (std::ranges::find(out_, seed) == out_.end()) out_.push_back(std::move(seed));
   }
 
-  const KernelInfo& kernel_;
+  const SearchSpace& kernel_;
   const Target& target_;
   const int axes_;
   const int64_t lanes_;
@@ -110,7 +110,7 @@ class SeedMaker {
 
 }  // namespace
 
-std::vector<Opts> Seeds(const KernelInfo& kernel, const Target& target) {
+std::vector<Opts> Seeds(const SearchSpace& kernel, const Target& target) {
   if (!codegen::MachineOf(target).tries_tiles) return {};
   return SeedMaker(kernel, target).Make();
 }

@@ -14,6 +14,6 @@ namespace uopd::search {
 
 // Canonical lists, all different; codegen::Lower decides which are legal. First comes one for each axis that may fill the
 // vectors. Empty for targets with blocks. Deterministic.
-std::vector<Opts> Seeds(const KernelInfo& kernel, const Target& target);
+std::vector<Opts> Seeds(const SearchSpace& kernel, const Target& target);
 
 }  // namespace uopd::search

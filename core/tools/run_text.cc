@@ -89,7 +89,7 @@ class Runner {
     } else if (absl::SimpleAtoi(absl::string_view(value.data(), value.size()), &threads)) {
       work_->kernel.launch.block[0] = threads;
     } else if (!value.empty()) {
-      UOPD_ASSIGN(work_->kernel.applied, codegen::ParseOpts(value));
+      UOPD_ASSIGN(work_->kernel.opts, codegen::ParseOpts(value));
     }
     if (!pass.IsFor(target_)) return Invalid(Cat("pass ", pass.name, " is not for this target"));
     // These two build a new kernel and take nothing but one. Others pass over what they do not know.

@@ -118,7 +118,7 @@ absl::Status Measure(const std::string& name, const AttentionShape& s, double sc
     for (const auto* list : {&one, &three}) {
       for (const Launch& l : *list) {
         std::string opts;
-        for (const codegen::Opt& opt : l.kernel.applied) Append(opts, " ", Text(opt));
+        for (const codegen::Opt& opt : l.kernel.opts) Append(opts, " ", Text(opt));
         std::fprintf(stderr, "%s%s: %.1f us\n", l.kernel.name.c_str(), opts.c_str(),
                      1e6 * bench.Seconds(std::span(&l, 1), times));
       }

@@ -77,7 +77,7 @@ absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
         const auto object = device->compiler().Compile(text);
         const double llvm = CpuSeconds() - start;
         std::string opts;
-        for (const auto& o : lowered->applied) Append(opts, codegen::Text(o), " ");
+        for (const auto& o : lowered->opts) Append(opts, codegen::Text(o), " ");
         std::fprintf(stderr,
                      "%-28s %5d %-26s nodes %6zu ranges %3d reduces %3d lines %6zu vectors %6d "
                      "codegen %8.1f llvm %8.1f ms  us/line %.1f bytes %zu %s\n",

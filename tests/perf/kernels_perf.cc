@@ -124,7 +124,7 @@ class Bench {
       all += seconds;
       const Program::Step& step = program.steps()[i];
       std::string opts;
-      for (const codegen::Opt& opt : step.kernel.applied) Append(opts, " ", Text(opt));
+      for (const codegen::Opt& opt : step.kernel.opts) Append(opts, " ", Text(opt));
       std::fprintf(stderr, "  %s:%s\n    %.1f us, codegen %.1f ms, LLVM %.1f ms\n",
                    step.kernel.name.c_str(), opts.c_str(), 1e6 * seconds,
                    1e3 * step.codegen_seconds, 1e3 * step.compile_seconds);

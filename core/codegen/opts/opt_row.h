@@ -37,12 +37,12 @@ struct Operand {
   bool is_optional = false;  // texts may leave it out if it is 0
 };
 
-// What the search knows of a kernel.
+// What the opts of a kernel may name, as the search sees it.
 struct AxisInfo {
   int64_t size = 0;  // iterations; 0: symbolic
   bool is_reduce = false;
 };
-struct KernelInfo {
+struct SearchSpace {
   std::vector<AxisInfo> axes;
   int loads = 0;   // Loads()
   int stores = 0;  // Stores()
@@ -61,7 +61,7 @@ struct TriedAmount {
 
 // Where the search is: a list of opts, and what may be added to it.
 struct MoveSource {
-  const KernelInfo& kernel;
+  const SearchSpace& kernel;
   std::span<const AxisInfo> axes;  // those that are tuned, after the MERGEs among the opts
   const Target& target;
   const std::vector<Opt>& opts;
@@ -96,7 +96,7 @@ struct OptRow {
   bool keeps_size = false;    // the kernel stages no more after it, whatever the plan has
 
   // The search. For opts of one axis: the amounts to try on it.
-  std::vector<TriedAmount> (*amounts)(const KernelInfo& kernel, const AxisInfo& axis,
+  std::vector<TriedAmount> (*amounts)(const SearchSpace& kernel, const AxisInfo& axis,
                                       const Target& target) = nullptr;
   // For all others: the opts to try next.
   std::vector<Opt> (*moves)(const MoveSource& from) = nullptr;

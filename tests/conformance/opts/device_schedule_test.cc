@@ -65,7 +65,7 @@ TEST(DeviceScheduleTest, ConvolutionsOfNarrowImages) {
   ASSERT_TRUE(device.ok()) << device.status();
   const auto run = [&](ir::UOpContext& ctx, const codegen::LoweredKernel& kernel,
                        tests::Memory& memory, const std::map<std::string, int64_t>& variables) {
-    merges += std::ranges::count(kernel.applied, codegen::OptKind::kMerge, &codegen::Opt::kind);
+    merges += std::ranges::count(kernel.opts, codegen::OptKind::kMerge, &codegen::Opt::kind);
     return tests::RunOnDevice(**device, ctx, kernel, memory, variables);
   };
   for (const int64_t images : {1, 3}) {

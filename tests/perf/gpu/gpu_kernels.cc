@@ -28,7 +28,7 @@ namespace {
 
 void Show(const GpuWork& work, const codegen::LoweredKernel& kernel, const std::string& remark) {
   std::string opts;
-  for (const codegen::Opt& opt : kernel.applied) opts += " " + codegen::Text(opt);
+  for (const codegen::Opt& opt : kernel.opts) opts += " " + codegen::Text(opt);
   std::printf("%s: %s:%s; %.3g flop, %.3g B%s%s\n", work.name.c_str(), kernel.name.c_str(),
               opts.c_str(), kernel.flops, kernel.bytes, kernel.polls ? ", polls" : "",
               remark.c_str());

@@ -51,7 +51,7 @@ absl::Status AddBlock(Adding& adding, const Opt& opt) {
 }
 
 // Whole loops around few elements, and steps whose operands stay in the first-level cache.
-std::vector<TriedAmount> BlockAmounts(const KernelInfo&, const AxisInfo& axis,
+std::vector<TriedAmount> BlockAmounts(const SearchSpace&, const AxisInfo& axis,
                                       const Target& target) {
   // The steps of a sum whose operands the threads of a block copy at a time.
   if (!MachineOf(target).keeps_partials)

@@ -40,12 +40,12 @@ absl::Status AddUnroll(Adding& adding, const Opt& opt) {
   return absl::OkStatus();
 }
 
-std::vector<TriedAmount> UpcastAmounts(const KernelInfo&, const AxisInfo& axis, const Target&) {
+std::vector<TriedAmount> UpcastAmounts(const SearchSpace&, const AxisInfo& axis, const Target&) {
   if (axis.is_reduce) return {};
   return FittingParts({2, 3, 4, 5, 6, 7, 8, 0}, axis);
 }
 
-std::vector<TriedAmount> UnrollAmounts(const KernelInfo&, const AxisInfo& axis, const Target&) {
+std::vector<TriedAmount> UnrollAmounts(const SearchSpace&, const AxisInfo& axis, const Target&) {
   if (!axis.is_reduce) return {};
   return FittingParts({2, 4, 8, 16, 0}, axis);
 }

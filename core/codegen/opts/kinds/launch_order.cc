@@ -68,7 +68,7 @@ std::vector<Opt> SwapMoves(const MoveSource& from) {
   return out;
 }
 
-std::vector<TriedAmount> RasterAmounts(const KernelInfo& kernel, const AxisInfo& axis,
+std::vector<TriedAmount> RasterAmounts(const SearchSpace& kernel, const AxisInfo& axis,
                                        const Target&) {
   // Without a reduction, blocks read nothing in common.
   const bool reduces = std::ranges::any_of(kernel.axes, &AxisInfo::is_reduce);

@@ -56,13 +56,13 @@ absl::Status AddNoLocals(Adding& adding, const Opt& opt) {
   return absl::OkStatus();
 }
 
-std::vector<TriedAmount> LocalAmounts(const KernelInfo&, const AxisInfo& axis,
+std::vector<TriedAmount> LocalAmounts(const SearchSpace&, const AxisInfo& axis,
                                       const Target& target) {
   if (axis.is_reduce) return {};
   return FittingParts({2, 4, 8, 16, 32, 64, 128, 256}, axis);
 }
 
-std::vector<TriedAmount> GroupAmounts(const KernelInfo&, const AxisInfo& axis,
+std::vector<TriedAmount> GroupAmounts(const SearchSpace&, const AxisInfo& axis,
                                       const Target& target) {
   if (!axis.is_reduce) return {};
   return FittingParts({4, 8, 16, 32, 64, 256}, axis);

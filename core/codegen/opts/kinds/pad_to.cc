@@ -26,7 +26,7 @@ absl::Status AddPadTo(Adding& adding, const Opt& opt) {
 }
 
 // Whole warps, tiles of matrix instructions and pieces of a sum.
-std::vector<TriedAmount> PadToAmounts(const KernelInfo&, const AxisInfo& axis,
+std::vector<TriedAmount> PadToAmounts(const SearchSpace&, const AxisInfo& axis,
                                       const Target& target) {
   std::vector<TriedAmount> out;
   for (const int64_t n : {16, 32, 64, 128}) {

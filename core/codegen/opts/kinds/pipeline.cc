@@ -40,7 +40,7 @@ absl::Status AddPipelineOpt(Adding& adding, const Opt& opt) {
   return absl::OkStatus();
 }
 
-std::vector<TriedAmount> PipelineAmounts(const KernelInfo&, const AxisInfo& axis,
+std::vector<TriedAmount> PipelineAmounts(const SearchSpace&, const AxisInfo& axis,
                                          const Target& target) {
   std::vector<TriedAmount> out;
   if (!axis.is_reduce) return out;

@@ -23,7 +23,7 @@ absl::Status AddTensorCore(Adding& adding, const Opt& opt) {
 }
 
 // The numbers of instructions.
-std::vector<TriedAmount> TensorCoreAmounts(const KernelInfo&, const AxisInfo& axis,
+std::vector<TriedAmount> TensorCoreAmounts(const SearchSpace&, const AxisInfo& axis,
                                            const Target& target) {
   std::vector<TriedAmount> out;
   if (!axis.is_reduce || axis.size == 1) return out;

@@ -57,7 +57,7 @@ absl::Status AddThread(Adding& adding, const Opt& opt) {
   return absl::OkStatus();
 }
 
-std::vector<TriedAmount> ThreadAmounts(const KernelInfo&, const AxisInfo& axis,
+std::vector<TriedAmount> ThreadAmounts(const SearchSpace&, const AxisInfo& axis,
                                        const Target& target) {
   if (axis.is_reduce || axis.size == 1 || target.threads < 2) return {};
   if (axis.size == 0) return {0};  // one thread per iteration

@@ -24,7 +24,7 @@ absl::Status AddVector(Adding& adding, const Opt& opt) {
   return absl::OkStatus();
 }
 
-std::vector<TriedAmount> VectorAmounts(const KernelInfo&, const AxisInfo& axis,
+std::vector<TriedAmount> VectorAmounts(const SearchSpace&, const AxisInfo& axis,
                                        const Target& target) {
   // From one register of 8-byte elements to two registers of 4-byte elements.
   std::vector<TriedAmount> out;

@@ -225,19 +225,10 @@ absl::StatusOr<std::shared_ptr<const Kernel>> KernelLoader::Load(std::string_vie
   kernel->tuned = wanted.opts != nullptr;
   kernel->gain = wanted.gain;
   kernel->draft = draft;
-  kernel->name = std::move(record.name);
+  static_cast<codegen::KernelInfo&>(*kernel) = std::move(record);
   kernel->use = wanted.device->UseOf(kernel->name);
-  kernel->buffers = std::move(record.buffers);
-  kernel->variables = std::move(record.variables);
-  kernel->launch = std::move(record.launch);
   kernel->graph = wanted.graph;
   kernel->options = wanted.options;
-  kernel->opts = std::move(record.opts);
-  kernel->flops = record.flops;
-  kernel->bytes = record.bytes;
-  kernel->estimate_ns = record.estimate_ns;
-  kernel->dtype = record.dtype;
-  kernel->polls = record.polls;
   return std::shared_ptr<const Kernel>(std::move(kernel));
 }
 

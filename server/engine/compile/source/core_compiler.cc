@@ -89,17 +89,7 @@ absl::StatusOr<KernelSource> MakeKernel(const KernelJob& job, PhaseTimings* timi
                                             target, lowered.buffers.size()}));
   }
   if (maybe_text != nullptr) maybe_text->lines = ir::Print(ctx, lowered.linear);
-  KernelRecord& record = out.record;
-  record.name = lowered.name;
-  record.buffers = std::move(lowered.buffers);
-  record.variables = std::move(lowered.variables);
-  record.launch = std::move(lowered.launch);
-  record.opts = std::move(lowered.applied);
-  record.flops = lowered.flops;
-  record.bytes = lowered.bytes;
-  record.estimate_ns = lowered.estimate_ns;
-  record.dtype = lowered.dtype;
-  record.polls = lowered.polls;
+  static_cast<codegen::KernelInfo&>(out.record) = std::move(lowered);
   return out;
 }
 

@@ -8,24 +8,15 @@
 
 #include "core/base/digest.h"
 #include "core/base/status.h"
-#include "core/codegen/codegen.h"
+#include "core/codegen/kernel_info.h"
 
 namespace uopd::engine {
 
 // Version of the encoding; part of the environment key.
 inline constexpr int kKernelRecordVersion = 6;
 
-struct KernelRecord {
-  std::string name;                         // entry point
-  std::string object;                       // what the device's compiler returned
-  std::vector<codegen::BufferUse> buffers;  // by PARAM slot
-  std::vector<std::string> variables;       // in the order of the launch
-  codegen::LaunchGeometry launch;
-  std::vector<codegen::Opt> opts;  // that were applied
-  // As in codegen::LoweredKernel.
-  double flops = 0, bytes = 0, estimate_ns = 0;
-  DtypeNumber dtype = DtypeNumber::Void;
-  bool polls = false;
+struct KernelRecord : codegen::KernelInfo {  // the name is the entry point
+  std::string object;                        // what the device's compiler returned
 
   std::string Encode() const;
   // DATA_LOSS when the bytes are not a whole record.

@@ -47,7 +47,7 @@ std::vector<LoweredKernel> Kernels(const char* arch, const std::function<Tensor(
 
 std::vector<int64_t> Amounts(const LoweredKernel& kernel, OptKind kind) {
   std::vector<int64_t> out;
-  for (const Opt& o : kernel.applied) {
+  for (const Opt& o : kernel.opts) {
     if (o.kind == kind) out.push_back(o.amount);
   }
   return out;

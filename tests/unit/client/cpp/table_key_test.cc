@@ -46,7 +46,7 @@ std::string OutputsOf(const std::string& graph, size_t most_kernels) {
     EXPECT_TRUE(lowered.ok()) << StatusText(lowered.status());
     if (!lowered.ok()) return "";
     out += lowered->name + ir::Print(kernel, lowered->linear);
-    for (const codegen::Opt& opt : lowered->applied) out += codegen::Text(opt);
+    for (const codegen::Opt& opt : lowered->opts) out += codegen::Text(opt);
     const auto c = render::RenderC(kernel, lowered->linear, lowered->name, lowered->variables);
     const auto llvm =
         render::RenderLlvmIr(kernel, lowered->linear, lowered->name, lowered->variables);

@@ -124,9 +124,9 @@ TEST(Raster, IsChosenForLargeProducts) {
                                                    Dtype::BF16, Dtype::F32);
     const auto lowered = codegen::Lower(ctx, kernel, *GpuTarget("sm_80"), {});
     ASSERT_TRUE(lowered.ok()) << lowered.status();
-    EXPECT_EQ(std::ranges::any_of(lowered->applied,
-                                  [](const Opt& o) { return o.kind == OptKind::kRaster; }),
-              wanted);
+    EXPECT_EQ(
+        std::ranges::any_of(lowered->opts, [](const Opt& o) { return o.kind == OptKind::kRaster; }),
+        wanted);
   }
 }
 

@@ -59,7 +59,7 @@ TEST(DraftOptsTest, TilesBecomeSmallAndSumsKeepTheirOrder) {
     options.draft = true;
     const auto lowered = codegen::Lower(ctx, sink, target, options);
     ASSERT_TRUE(lowered.ok()) << lowered.status();
-    EXPECT_EQ(lowered->applied, draft);
+    EXPECT_EQ(lowered->opts, draft);
   }
 }
 

@@ -160,7 +160,7 @@ TEST(OnlineTest, ASoftmaxTakesTwoPasses) {
 }
 
 bool HasOnline(const codegen::LoweredKernel& kernel) {
-  return !kernel.applied.empty() && kernel.applied[0].kind == OptKind::kOnline;
+  return !kernel.opts.empty() && kernel.opts[0].kind == OptKind::kOnline;
 }
 
 // A CPU whose threads have no room for the scores of a row.

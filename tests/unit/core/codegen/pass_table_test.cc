@@ -56,7 +56,7 @@ TEST_F(PassesTest, TheTableIsLower) {
   ASSERT_TRUE(kernel.ok()) << kernel.status();
   EXPECT_EQ(work.root, kernel->linear);
   EXPECT_EQ(work.kernel.name, kernel->name);
-  EXPECT_EQ(work.kernel.applied, kernel->applied);
+  EXPECT_EQ(work.kernel.opts, kernel->opts);
 }
 
 TEST_F(PassesTest, EndsAfterThePassThatIsNamed) {
@@ -94,7 +94,7 @@ TEST_F(PassesTest, ReasonsAreTraced) {
   const Target target = *GpuTarget("sm_80");
   const auto kernel = Lower(ctx_, sums, target, options_);
   ASSERT_TRUE(kernel.ok()) << kernel.status();
-  EXPECT_EQ(kernel->applied.back().kind, OptKind::kPersist);
+  EXPECT_EQ(kernel->opts.back().kind, OptKind::kPersist);
   std::ifstream in(path);
   const std::string trace((std::istreambuf_iterator<char>(in)), {});
   EXPECT_THAT(trace, HasSubstr("tries PERSIST("));
@@ -115,7 +115,8 @@ TEST_F(PassesTest, TheReasonForATileIsTraced) {
   std::ifstream in(path);
   const std::string trace((std::istreambuf_iterator<char>(in)), {});
   for (const char* note :
-       {"\\(a register tile\\): \\[UPCAST\\(", "tiles of [0-9]* x [0-9]* by mma[^ ]* are estimated at",
+       {"\\(a register tile\\): \\[UPCAST\\(",
+        "tiles of [0-9]* x [0-9]* by mma[^ ]* are estimated at",
         "tiles of [0-9]* x [0-9]* by wgmma[^ ]* are estimated at [0-9]* cycles, the best of "
         "[0-9]*; those of"})
     EXPECT_THAT(trace, ::testing::ContainsRegex(note));

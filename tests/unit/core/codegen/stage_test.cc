@@ -179,8 +179,8 @@ TEST(StageTest, AnyNumberOfRowsIsTiled) {
     const auto out = codegen::Lower(ctx, tests::AttentionKernel(ctx, s), target, {});
     ASSERT_TRUE(out.ok()) << out.status();
     const auto tile = std::ranges::find_if(
-        out->applied, [](const Opt& opt) { return opt.kind == OptKind::kUpcast && opt.axis == 1; });
-    ASSERT_NE(tile, out->applied.end()) << rows;
+        out->opts, [](const Opt& opt) { return opt.kind == OptKind::kUpcast && opt.axis == 1; });
+    ASSERT_NE(tile, out->opts.end()) << rows;
     EXPECT_GE(tile->amount, 4) << rows;
     const int64_t padded = (rows + tile->amount - 1) / tile->amount * tile->amount;
     EXPECT_LE(10 * padded, 11 * rows) << rows;
@@ -198,7 +198,7 @@ TEST(StageTest, KeysArePackedOncePerHead) {
   const auto out = codegen::Lower(ctx, sink, target, {});
   ASSERT_TRUE(out.ok()) << out.status();
   EXPECT_TRUE(
-      std::ranges::any_of(out->applied, [](const Opt& opt) { return opt.kind == OptKind::kPack; }));
+      std::ranges::any_of(out->opts, [](const Opt& opt) { return opt.kind == OptKind::kPack; }));
   std::vector<UOp> loops;
   int stores = 0;
   for (UOp u : out->linear.srcs()) {
@@ -219,7 +219,7 @@ TEST(StageTest, KeysArePackedOncePerHead) {
   const auto one = codegen::Lower(ctx, tests::AttentionKernel(ctx, {3, 1, 128, 32}), target, {});
   ASSERT_TRUE(one.ok()) << one.status();
   EXPECT_FALSE(
-      std::ranges::any_of(one->applied, [](const Opt& opt) { return opt.kind == OptKind::kPack; }));
+      std::ranges::any_of(one->opts, [](const Opt& opt) { return opt.kind == OptKind::kPack; }));
 }
 
 TEST(StageTest, MoreThanTheTargetHasIsRefused) {

@@ -189,7 +189,7 @@ TEST(TensorCoreOptTest, TheHeuristicTilesAndPacks) {
     const auto lowered = codegen::Lower(ctx, kernel, DotTarget(), {});
     ASSERT_TRUE(lowered.ok()) << lowered.status();
     const auto has = [&](OptKind k) {
-      return std::any_of(lowered->applied.begin(), lowered->applied.end(),
+      return std::any_of(lowered->opts.begin(), lowered->opts.end(),
                          [&](const Opt& o) { return o.kind == k; });
     };
     EXPECT_TRUE(has(OptKind::kTensorCore) && has(OptKind::kPack)) << Name(kind.a);
@@ -216,7 +216,7 @@ TEST(TensorCoreOptTest, LoadsWordsThatLieInMemory) {
     const UOp kernel = tests::WordsMatmulKernel(ctx, 96, 128, 256, kind.a, kind.b, kind.sum);
     const auto lowered = codegen::Lower(ctx, kernel, DotTarget(), {});
     ASSERT_TRUE(lowered.ok()) << lowered.status();
-    EXPECT_TRUE(std::none_of(lowered->applied.begin(), lowered->applied.end(), [](const Opt& o) {
+    EXPECT_TRUE(std::none_of(lowered->opts.begin(), lowered->opts.end(), [](const Opt& o) {
       return o.kind == OptKind::kPack;
     })) << Name(kind.b);
     EXPECT_GE(CountOps(ctx, lowered->linear, Op::WMMA), 16) << Name(kind.b);

@@ -163,8 +163,8 @@ TEST(WarpTileTest, TheHeuristicChoosesTheInstruction) {
         check.tolerance = 2e-6;
         const auto lowered = codegen::Lower(ctx, kernel, check.target, {});
         ASSERT_TRUE(lowered.ok()) << lowered.status();
-        EXPECT_EQ(lowered->applied.at(0).kind, OptKind::kTensorCore);
-        EXPECT_EQ(lowered->applied.back().kind, OptKind::kPipeline);
+        EXPECT_EQ(lowered->opts.at(0).kind, OptKind::kTensorCore);
+        EXPECT_EQ(lowered->opts.back().kind, OptKind::kPipeline);
         const tests::Memory memory = {tests::SampleBuffer(ir::Dtype::F32, m * n, 1, true),
                                       tests::SampleBuffer(dtype, m * k, 2, true),
                                       tests::SampleBuffer(dtype, k * n, 3, true)};

@@ -255,7 +255,7 @@ TEST(WmmaBlockTest, WithoutTilesF16IsComputedByElements) {
                            SampleBuffer(Dtype::F16, k * n, 3, true)};
     const auto lowered = codegen::Lower(ctx, kernel, TileTarget(), {});
     ASSERT_TRUE(lowered.ok()) << lowered.status();
-    EXPECT_EQ(std::ranges::count(lowered->applied, OptKind::kTensorCore, &Opt::kind), 0);
+    EXPECT_EQ(std::ranges::count(lowered->opts, OptKind::kTensorCore, &Opt::kind), 0);
     CheckTiles(ctx, kernel, memory, nullptr, 1e-6);
     for (const std::vector<Opt>& opts : {std::vector<Opt>{kTc},
                                          {kLanes, kTc, Rows(4), kPackColumns},
@@ -324,7 +324,7 @@ TEST_P(PairsTest, RowsOfWords) {
         {build.StoreLoops(build.Buffer(0, Dtype::F32, m * n), build.At(i, n, j), sum, {i, j})});
     const auto lowered = codegen::Lower(ctx, kernel, TileTarget(), {});
     ASSERT_TRUE(lowered.ok()) << lowered.status();
-    const auto packs = std::ranges::count(lowered->applied, OptKind::kPack, &Opt::kind);
+    const auto packs = std::ranges::count(lowered->opts, OptKind::kPack, &Opt::kind);
     EXPECT_EQ(packs, contiguous ? 1 : 2);
     EXPECT_EQ(BlocksOf(ctx, kernel, nullptr).size(), 1U) << contiguous;
     const Memory memory = {SampleBuffer(Dtype::F32, m * n, 1, true),
@@ -348,8 +348,8 @@ TEST_P(PairsTest, WithoutTilesTheOptsAreThoseOfVectors) {
       build.Kernel({build.StoreLoops(a, build.At(i, k, j), ir::Cast(ctx, sum, d_), {i, j})});
   const auto lowered = codegen::Lower(ctx, kernel, TileTarget(), {});
   ASSERT_TRUE(lowered.ok()) << lowered.status();
-  for (const Opt& o : lowered->applied) EXPECT_LT(o.amount, o.kind == OptKind::kUpcast ? 16 : 99);
-  EXPECT_EQ(std::ranges::count(lowered->applied, OptKind::kTensorCore, &Opt::kind),
+  for (const Opt& o : lowered->opts) EXPECT_LT(o.amount, o.kind == OptKind::kUpcast ? 16 : 99);
+  EXPECT_EQ(std::ranges::count(lowered->opts, OptKind::kTensorCore, &Opt::kind),
             d_ == Dtype::BF16 ? 1 : 0);
 }
 

@@ -224,7 +224,7 @@ TEST_F(BeamTest, BoundsCodeSize) {
   FakeMeasurer measurer(
       [](const Opts& opts) { return 1.0 / (1 + static_cast<double>(opts.size())); });
   ASSERT_TRUE(Search(measurer).ok());
-  const auto axes = InfoOf(ctx_, sink_).axes;
+  const auto axes = SpaceOf(ctx_, sink_).axes;
   for (size_t i = 2; i < measurer.seen.size(); ++i) {  // the starts are not ours to bound
     EXPECT_LE(UnrolledElements(axes, measurer.seen[i]), 8);
   }

@@ -50,7 +50,7 @@ UOp HalfProduct(ir::UOpContext& ctx, int64_t m, int64_t n, int64_t k, int64_t ro
 std::map<OptKind, std::vector<std::string>> Legal(ir::UOpContext& ctx, UOp sink,
                                                   const Target& target, const Opts& from) {
   std::map<OptKind, std::vector<std::string>> out;
-  for (const Opts& next : Neighbours(InfoOf(ctx, sink), target, from)) {
+  for (const Opts& next : Neighbours(SpaceOf(ctx, sink), target, from)) {
     if (next.size() <= from.size()) continue;
     ir::UOpContext scratch(&ctx);
     if (!codegen::Lower(scratch, sink, target, {.opts = &next}).ok()) continue;

@@ -27,8 +27,8 @@ const Opt* MaybeOpt(const Opts& opts, OptKind kind) {
 }
 
 // A matrix product: rows, columns, a sum.
-KernelInfo Product() {
-  KernelInfo out;
+SearchSpace Product() {
+  SearchSpace out;
   out.axes = {{96, false}, {60, false}, {512, true}};
   return out;
 }
@@ -79,7 +79,7 @@ TEST(SeedsTest, TilesFillTheRegisters) {
 
 // An axis that no amount divides is padded; a short one is taken whole.
 TEST(SeedsTest, TilesOfOddAxesArePadded) {
-  KernelInfo kernel;
+  SearchSpace kernel;
   kernel.axes = {{64, false}, {7, false}, {7, false}, {64, true}};
   Target target = Vectors(4);
   target.vector_registers = 32;
@@ -90,7 +90,7 @@ TEST(SeedsTest, TilesOfOddAxesArePadded) {
 }
 
 TEST(SeedsTest, LeaveOutWhatAnAxisDoesNotAllow) {
-  KernelInfo kernel;
+  SearchSpace kernel;
   kernel.axes = {{3, false}, {0, false}, {5, false}};  // the second one is symbolic
   for (const Opts& seed : Seeds(kernel, Vectors(4))) {
     const Opt *const vector = MaybeOpt(seed, OptKind::kVector), *const upcast = MaybeOpt(
@@ -109,7 +109,7 @@ TEST(SeedsTest, LeaveOutWhatAnAxisDoesNotAllow) {
     }
   }
   EXPECT_EQ(MaybeOpt(Seeds(Product(), Vectors(1)).front(), OptKind::kThread), nullptr);
-  EXPECT_TRUE(Seeds(KernelInfo(), Vectors(4)).empty());
+  EXPECT_TRUE(Seeds(SearchSpace(), Vectors(4)).empty());
 }
 
 TEST(SeedsTest, TargetsWithBlocksHaveNone) {

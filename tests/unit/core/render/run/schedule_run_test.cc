@@ -41,7 +41,7 @@ class ScheduleRun : public ::testing::Test {
     for (const bool draft : {false, true}) {
       UOPD_ASSIGN(const codegen::LoweredKernel k,
                   codegen::Lower(ctx, sink, TargetOf(), {.draft = draft}));
-      for (const codegen::Opt& opt : k.applied) Append(opts, " ", codegen::Text(opt));
+      for (const codegen::Opt& opt : k.opts) Append(opts, " ", codegen::Text(opt));
       Append(opts, draft ? "\n" : " and");
     }
     return absl::InternalError(

@@ -70,7 +70,7 @@ size_t KernelsFor(const LongAttention& n, std::string_view arch, size_t& online)
     EXPECT_TRUE(lowered.ok()) << StatusText(lowered.status());
     if (!lowered.ok()) continue;
     const auto has = [&](codegen::OptKind kind) {
-      return std::ranges::any_of(lowered->applied,
+      return std::ranges::any_of(lowered->opts,
                                  [&](const codegen::Opt& o) { return o.kind == kind; });
     };
     online += has(codegen::OptKind::kOnline) && has(codegen::OptKind::kTensorCore) ? 1 : 0;
