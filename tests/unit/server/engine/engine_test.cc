@@ -307,16 +307,21 @@ class LongRunTest : public EngineTest {
 
 TEST_F(LongRunTest, StopsWhenItsCallerLeaves) {
   SessionUse session = Open();
-  std::atomic<bool> left{false};
-  RequestContext request;
-  request.cancelled = [&] { return left.load(); };
-  absl::Status status;
-  std::thread run([&] { status = Run(request, *session); });
-  AwaitRun();
-  left = true;
-  run.join();
-  EXPECT_TRUE(absl::IsCancelled(status)) << status;
-  EXPECT_THAT(StatusText(status), HasSubstr("kernel r_"));
+  // A caller may leave before the first kernel begins, and hears of none then.
+  bool names_kernel = false;
+  for (int tries = 0; tries < 20 && !names_kernel; ++tries) {
+    std::atomic<bool> left{false};
+    RequestContext request;
+    request.cancelled = [&] { return left.load(); };
+    absl::Status status;
+    std::thread run([&] { status = Run(request, *session); });
+    AwaitRun();
+    left = true;
+    run.join();
+    ASSERT_TRUE(absl::IsCancelled(status)) << status;
+    names_kernel = StatusText(status).find("running kernel r_") != std::string::npos;
+  }
+  EXPECT_TRUE(names_kernel);
   UploadState(*session);  // the device is free
   EXPECT_TRUE(Step(*session, 0).ok());
 }
