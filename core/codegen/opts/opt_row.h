@@ -54,8 +54,9 @@ struct SearchSpace {
 // An amount that the search tries on an axis, and the warps of a PIPELINE.
 struct TriedAmount {
   int64_t amount, warps;
-  TriedAmount(int64_t n, int64_t copying_warps = 0)
-      : amount(n), warps(copying_warps) {}  // NOLINT(google-explicit-constructor)
+  // Lists of amounts are written as numbers.
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  TriedAmount(int64_t n, int64_t copying_warps = 0) : amount(n), warps(copying_warps) {}
   bool operator==(const TriedAmount&) const = default;
 };
 
