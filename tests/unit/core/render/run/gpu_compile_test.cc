@@ -340,14 +340,16 @@ TEST_P(GroupCompileTest, GroupsRunOn) {
 // let the products run on.
 TEST_P(GroupCompileTest, WarpsCopyForGroups) {
   for (const bool transposed : {false, true}) {
-    const int64_t amount = transposed ? 44 : 13;
+    const int64_t parts = transposed ? 4 : 3, warps = transposed ? 4 : 1;
     UOpContext ctx;
     const UOp kernel = transposed
                            ? RoundedProduct(ctx)
                            : tests::WideningMatmulKernel(ctx, 4096, 4096, 4096, false, false,
                                                          Dtype::BF16, Dtype::BF16, Dtype::F32);
     std::vector<Opt> opts = codegen::HeuristicOpts(ctx, kernel, target_);
-    for (Opt& o : opts) o.amount = o.kind == OptKind::kPipeline ? amount : o.amount;
+    for (Opt& o : opts) {
+      if (o.kind == OptKind::kPipeline) o.amount = parts, o.warps = warps;
+    }
     const auto text = Rendered(ctx, kernel, target_, &opts);
     ASSERT_TRUE(text.ok()) << text.status();
     for (const std::string_view instruction :
@@ -355,7 +357,7 @@ TEST_P(GroupCompileTest, WarpsCopyForGroups) {
       EXPECT_NE(text->find(instruction), std::string::npos) << instruction << *text;
     for (const std::string_view instruction :
          {"setmaxnreg.dec.sync.aligned.u32 40", "setmaxnreg.inc.sync.aligned.u32 232"})
-      EXPECT_EQ(text->find(instruction) != std::string::npos, amount == 44) << instruction;
+      EXPECT_EQ(text->find(instruction) != std::string::npos, warps == 4) << instruction;
     const bool ptx = target_.format == CodeFormat::kPtx;
     // Nothing waits for the block in the loops.
     const std::string_view barrier = ptx ? "bar.sync" : "__syncthreads();";
@@ -367,7 +369,7 @@ TEST_P(GroupCompileTest, WarpsCopyForGroups) {
     // "(C7508) ... setmaxnreg ignored", "(C7510) ... instructions are serialized", and others.
     EXPECT_EQ(messages->find("(C75"), std::string::npos) << *messages;
     EXPECT_EQ(messages->find("setmaxnreg"), std::string::npos) << *messages;
-    if (amount != 44) continue;
+    if (warps != 4) continue;
     EXPECT_NE(messages->find("Used 168 registers"), std::string::npos) << *messages;
     // Without its bounds the compiler ignores them, and says so.
     std::string bad = *text;

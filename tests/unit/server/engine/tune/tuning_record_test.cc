@@ -9,12 +9,13 @@ namespace uopd::engine {
 namespace {
 
 TEST(TuningRecordTest, RoundTripsAndKnowsDamage) {
-  const TuningRecord record = {
-      .opts = {{codegen::OptKind::kVector, 3, -1}, {codegen::OptKind::kThread, 0, 1 << 20}},
-      .seconds = 1.25e-6,
-      .heuristic_seconds = std::numeric_limits<double>::infinity(),
-      .measured = 12,
-      .failed = 3};
+  const TuningRecord record = {.opts = {{codegen::OptKind::kVector, 3, 16},
+                                        {codegen::OptKind::kThread, 0, 1 << 20},
+                                        {codegen::OptKind::kPipeline, 2, 4, 1}},
+                               .seconds = 1.25e-6,
+                               .heuristic_seconds = std::numeric_limits<double>::infinity(),
+                               .measured = 12,
+                               .failed = 3};
   const std::string bytes = record.Encode();
   const auto back = TuningRecord::Decode(bytes);
   ASSERT_TRUE(back.ok());
@@ -30,6 +31,11 @@ TEST(TuningRecordTest, RoundTripsAndKnowsDamage) {
   std::string kind = bytes;
   kind[1] = 99;  // of the first opt
   EXPECT_TRUE(absl::IsDataLoss(TuningRecord::Decode(kind).status()));
+}
+
+TEST(TuningRecordTest, NumbersThatNoOptHasAreDamage) {
+  const TuningRecord record = {.opts = {{codegen::OptKind::kVector, 3, -1}}};
+  EXPECT_TRUE(absl::IsDataLoss(TuningRecord::Decode(record.Encode()).status()));
 }
 
 }  // namespace
