@@ -8,4 +8,13 @@ namespace uopd::codegen {
 
 const Machine& MachineOf(const Target& target) { return target.blocks ? kGpuMachine : kCpuMachine; }
 
+bool IsFor(Machines machines, const Target& target) {
+  const bool is_gpu = MachineOf(target).kind == Machine::Kind::kGpu;
+  return machines == Machines::kAll || (machines == Machines::kGpus) == is_gpu;
+}
+
+std::string_view Name(Machines machines) {
+  return machines == Machines::kAll ? "all" : machines == Machines::kCpus ? "CPUs" : "GPUs";
+}
+
 }  // namespace uopd::codegen

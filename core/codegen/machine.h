@@ -2,12 +2,13 @@
 // Machine: all that codegen and the search do otherwise for GPUs than for CPUs. There are two rows: one in the room of
 // CPUs (cpu/machine.cc) and one in that of GPUs (gpu/machine.cc).
 //
-// What is common to both asks a row, and never which one it has. Passes and opts that one kind of machine alone has say so
-// in their own tables (pass_table.h, opts/opt_row.h).
+// Code for both kinds of machines asks a row, and never which row it has. Passes and opts that one kind of machine alone has
+// say so in their own tables (pass_table.h, opts/opt_row.h).
 #pragma once
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -76,5 +77,10 @@ struct Machine {
 };
 
 const Machine& MachineOf(const Target& target);
+
+// For which machines a row of the table of passes, or of opts, is.
+enum class Machines : uint8_t { kAll, kCpus, kGpus };
+bool IsFor(Machines machines, const Target& target);
+std::string_view Name(Machines machines);  // "all", "CPUs", "GPUs"
 
 }  // namespace uopd::codegen

@@ -39,7 +39,7 @@ namespace {
 
 using ir::UOp;
 using Work = KernelWork;
-using enum Pass::Machines;
+using enum Machines;
 using enum Pass::Form;
 
 constexpr int64_t kThreadsOfAUnit = 2048;  // that a processor runs at the same time, about
@@ -298,9 +298,6 @@ absl::Status CheckShapes(Work& work, std::string_view pass) {
 
 Pass::Form FormOf(UOp root) { return root.Is(ir::Op::LINEAR) ? kLines : kKernel; }
 
-std::string_view Name(Pass::Machines machines) {
-  return machines == kAll ? "all" : machines == kCpus ? "CPUs" : "GPUs";
-}
 std::string_view Name(Pass::Form form) { return form == kLines ? "lines" : "kernel"; }
 
 }  // namespace

@@ -38,8 +38,7 @@ struct KernelWork {
 };
 
 struct Pass {
-  enum class Machines : uint8_t { kAll, kCpus, kGpus };  // GPUs: targets with Target::blocks
-  enum class Form : uint8_t { kKernel, kLines };         // a SINK, or a LINEAR
+  enum class Form : uint8_t { kKernel, kLines };  // a SINK, or a LINEAR
 
   std::string_view name;  // "unroll"; no two rows have the same
   Machines machines;
@@ -48,10 +47,7 @@ struct Pass {
   std::string_view doc;   // what it does, in one line of Markdown
   absl::Status (*run)(KernelWork& work);
 
-  bool IsFor(const Target& target) const {
-    return machines == Machines::kAll ||
-           (machines == Machines::kGpus) == (MachineOf(target).kind == Machine::Kind::kGpu);
-  }
+  bool IsFor(const Target& target) const { return codegen::IsFor(machines, target); }
 };
 
 // In the order in which Lower runs them.

@@ -97,6 +97,8 @@ absl::Status TraceFile::Open(const std::string& path) {
   return absl::OkStatus();
 }
 
+void TraceFile::Close() { the_file = nullptr; }
+
 TraceFile* TraceFile::MaybeGet() {
   static const bool opened = [] {
     const std::string path = FileFromFlags();

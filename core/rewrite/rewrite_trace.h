@@ -37,6 +37,8 @@ class TraceFile {
   static TraceFile* MaybeGet();
   // Records into `path` from now on. UNAVAILABLE if it cannot be written.
   static absl::Status Open(const std::string& path);
+  // Records nothing from now on.
+  static void Close();
 
   int64_t NextPass();
   uint32_t NextNodes(uint32_t n);         // reserves n numbers, returns the first one

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which loops of a kernel become the blocks of a launch.
+// IsGrid: decides which loops of a kernel become the blocks of a launch.
 #pragma once
 #include "core/codegen/opts/plan_state.h"
 

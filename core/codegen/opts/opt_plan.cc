@@ -33,7 +33,7 @@ void OptPlan::Clear() {
 
 absl::Status OptPlan::CheckOperands(const Opt& opt) const {
   using enum Operand::Names;
-  using enum OptRow::Machines;
+  using enum Machines;
   const OptRow& row = RowOf(opt.kind);
   if (!row.IsFor(target_))
     return Bad(opt, row.machines == kGpus ? "the target has no blocks" : "the target has blocks");

@@ -38,10 +38,10 @@ class OptPlan {
   }
   // The instruction of the TC among the opts, one of RowInstructions, or null.
   const MatrixInstruction* maybe_instruction() const { return state_.instruction.get(); }
-  // Of a TC by an instruction of a warp: the axes of its rows and of its columns.
+  // The axes of the rows and of the columns that an instruction of a warp computes. REQUIRES: maybe_instruction() is one.
   size_t rows_axis() const { return state_.rows_axis; }
   size_t columns_axis() const { return state_.columns_axis; }
-  // Of a TC of a kernel with ONLINE.
+  // What TC made of a kernel with ONLINE. REQUIRES: the opts begin with both.
   const WarpRowsSize& warp_rows_size() const { return *state_.warp_rows; }
   // Bytes of the arrays that a block shares, on a target with blocks: one part of a PIPELINE. Builds the kernel.
   int64_t SharedBytes();

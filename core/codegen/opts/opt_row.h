@@ -72,7 +72,6 @@ struct MoveSource {
 };
 
 struct OptRow {
-  enum class Machines : uint8_t { kAll, kCpus, kGpus };  // GPUs: Target::blocks
   // How the opt changes the length of a kernel's code.
   enum class Length : uint8_t {
     kNot,     // only loops, or the order of memory
@@ -105,10 +104,7 @@ struct OptRow {
   bool slides =
       false;  // on CPUs the same amount is tried on other axes: two single moves would pass a far slower kernel
 
-  bool IsFor(const Target& target) const {
-    return machines == Machines::kAll ||
-           (machines == Machines::kGpus) == (MachineOf(target).kind == Machine::Kind::kGpu);
-  }
+  bool IsFor(const Target& target) const { return codegen::IsFor(machines, target); }
 };
 
 // In the order of a canonical list, in which opts of all kinds can apply together. ONLINE and MERGE come before all others. With

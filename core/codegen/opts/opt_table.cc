@@ -31,12 +31,6 @@ const std::array<size_t, kOptKinds>& Ranks() {
   return ranks;
 }
 
-std::string_view Name(OptRow::Machines machines) {
-  return machines == OptRow::Machines::kAll    ? "all"
-         : machines == OptRow::Machines::kCpus ? "CPUs"
-                                               : "GPUs";
-}
-
 }  // namespace
 
 std::span<const OptRow* const> OptRows() { return kRows; }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "core/ir/context.h"
 #include "core/ir/tables/node_index.h"
 
@@ -54,7 +55,7 @@ struct PlanAxis {
   bool is_threads = false;      // the loop that is left becomes one thread per iteration
   int64_t raster = 1;  // neighbouring blocks along the axis that are numbered first (RASTER)
   size_t rank = 0;     // place among the loops: its position in Axes(), unless SWAP changed it
-  std::vector<Part> parts;
+  absl::InlinedVector<Part, 4> parts;  // plans are copied often
 
   bool HasBlock() const {
     return std::ranges::any_of(parts, [](const Part& p) { return p.block; });

@@ -36,7 +36,8 @@ bool UnrollsInnermost(const CpuChoice& choice) {
   });
 }
 
-// Which output axes a window slides along, if the reduction over it is unrolled whole.
+// Notes the output axes along which the window of a convolution slides, if the reduction over the
+// window is unrolled whole.
 void AddWindows(const CpuChoice& choice, const Access& a, TileLoad& load) {
   const KernelFacts& facts = choice.facts;
   for (size_t i = 0; i < facts.axes.size(); ++i) {

@@ -47,7 +47,7 @@ UOp MakeVectorProduct(Making& making, UOp reduce, const Factors& operands) {
   for (UOp r : reduce.closed()) {
     const MadeAxis& axis = making.AxisOf(r);
     ranges.insert(ranges.end(), axis.ranges.begin(), axis.ranges.end());
-    if (axis.maybe_valid) valid = valid ? And(ctx, valid, axis.maybe_valid) : axis.maybe_valid;
+    valid = AndValid(ctx, valid, axis);
   }
   const auto has_lanes = [&](UOp u) {
     for (size_t i = 0; i < making.axes.size(); ++i) {

@@ -38,7 +38,8 @@ AxisSet NestOf(const KernelFacts& facts, size_t axis) {
   return out;
 }
 
-// Of the elements that fill an access along the axis: the smallest ones that a reduction reads.
+// The size of an element of the accesses along the axis. Where a reduction reads elements of several
+// sizes, it is that of the smallest ones.
 int64_t ElementBytes(const KernelFacts& facts, size_t axis) {
   int64_t out = std::max<int64_t>(facts.widest, 2);
   if (!IsReduce(facts, axis)) return out;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which axes of a product become one, so that its tiles have little padding (block_heuristic.h;
+// The heuristic merges axes of a product, so that its tiles have little padding (block_heuristic.h;
 // opts/make/merge_axes.h).
 //
 // Convolutions are products whose rows are the pixels of all images. A row of an image is often

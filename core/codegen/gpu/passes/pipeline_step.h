@@ -14,7 +14,7 @@ using StepLoads = absl::flat_hash_map<uint32_t, ir::UOp>;
 // u in step `step` of the loop, with what `loaded` has for its LOADs.
 ir::UOp InStep(ir::UOpContext& ctx, ir::UOp u, ir::UOp range, ir::UOp step,
                const StepLoads& loaded = {});
-// The same of an INDEX's gate; null: it has none.
+// The gate of an INDEX in a step of the loop; null: the INDEX has no gate.
 ir::UOp MaybeGateInStep(ir::UOpContext& ctx, ir::UOp index, ir::UOp range, ir::UOp step);
 
 // Adds loads of what the copies of a step need to `out`; 0 where there is no such step.

@@ -4,7 +4,6 @@
 // TC packs both operands. Each iteration of the loops that are left of the reduced axes stages a piece of them anew,
 // with or without BLOCK: the instruction needs at least the steps of one instruction. A piece lies in swizzled rows
 // (shared_rows.h), along the sum or, for elements of 16 bits that lie so in memory, across it.
-#include "core/codegen/gpu/product/staged_operand.h"
 #include "core/codegen/gpu/product/warp_product.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
@@ -32,13 +31,13 @@ UOp MakeGroupProduct(Making& making, UOp reduce, const Factors& operands, UOp ma
   const PlanState& state = making.state();
   const MatrixInstruction& instruction = *state.instruction;
   const auto staged = [&](UOp value, char own, size_t own_axis) {
-    const auto tile = [&](size_t axis) {
-      return InstructionTile{axis, making.axes[axis].maybe_mma, making.axes[axis].mma_stride};
-    };
-    const StagedOperand operand{
-        value, maybe_valid, nullptr, own, tile(own_axis), tile(state.sum_axis), [&](UOp word) {
-          return PartsOf(making, word, true);
-        }};
+    const StagedOperand operand{value,
+                                maybe_valid,
+                                nullptr,
+                                own,
+                                TileOf(making, own_axis),
+                                TileOf(making, state.sum_axis),
+                                [&](UOp word) { return PartsOf(making, word, true); }};
     return StageMatrix(ctx, operand, making.loads_words, making.next_id);
   };
   const SharedOperand a = staged(operands.a, 'r', state.rows_axis),

@@ -51,7 +51,7 @@ bool HoldsQuadBit(const PlanState& state, int axis) {
   const MatrixInstruction* instruction = state.instruction.get();
   if (instruction == nullptr || !instruction->of_warp()) return false;
   if (static_cast<size_t>(axis) != state.columns_axis) return false;
-  const std::vector<PlanAxis::Part>& parts = state.axes[state.columns_axis].parts;
+  const auto& parts = state.axes[state.columns_axis].parts;
   const bool first = parts.size() == 1 && parts[0].mma;
   return first && instruction->n == 8 && IsOfQuads(instruction->sum_place);
 }

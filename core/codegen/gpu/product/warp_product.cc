@@ -6,7 +6,6 @@
 
 #include "core/codegen/gpu/passes/thread_bits.h"
 #include "core/codegen/gpu/product/fragment_index.h"
-#include "core/codegen/gpu/product/staged_operand.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
 #include "core/ir/mma.h"
@@ -29,15 +28,12 @@ struct LaneOperand {
 };
 
 UOp WordsOf(Making& making, const LaneOperand& words) {
-  const auto tile = [&](size_t axis) {
-    return InstructionTile{axis, making.axes[axis].maybe_mma, making.axes[axis].mma_stride};
-  };
   const StagedOperand operand{words.value,
                               words.maybe_valid,
                               &words.place,
                               words.own,
-                              tile(words.own_axis),
-                              tile(making.state().sum_axis),
+                              TileOf(making, words.own_axis),
+                              TileOf(making, making.state().sum_axis),
                               [&](UOp word) { return PartsOf(making, word, true); }};
   if (!words.packed)
     return DirectOperand(making.ctx(), operand, making.warp.lane, false, making.next_id);
@@ -63,6 +59,10 @@ UOp ResultOf(const Making& making, UOp sums) {
 
 }  // namespace
 
+InstructionTile TileOf(const Making& making, size_t axis) {
+  return {axis, making.axes[axis].maybe_mma, making.axes[axis].mma_stride};
+}
+
 void MakeWarpRanges(Making& making) {
   ir::UOpContext& ctx = making.ctx();
   const Fragment& place = making.state().instruction->sum_place;
@@ -84,7 +84,7 @@ UOp MakeWarpProduct(Making& making, UOp reduce, const Factors& operands) {
     const MadeAxis& axis = making.AxisOf(r);
     if (axis.maybe_blocks) ranges.push_back(axis.maybe_blocks);
     ranges.insert(ranges.end(), axis.ranges.begin(), axis.ranges.end());
-    if (axis.maybe_valid) valid = valid ? And(ctx, valid, axis.maybe_valid) : axis.maybe_valid;
+    valid = AndValid(ctx, valid, axis);
   }
   const auto summed = [&](UOp sum) {
     return ranges.empty() ? sum : ir::ReduceRanges(ctx, Op::ADD, sum, ranges);

@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 
+#include "core/codegen/gpu/product/staged_operand.h"
 #include "core/codegen/opts/make/making.h"
 #include "core/codegen/opts/make/tensor_core.h"
 
@@ -21,6 +22,9 @@ namespace uopd::codegen {
 
 // TC: see OptRow::add. In add_warp_product.cc.
 absl::Status AddWarpProduct(Adding& adding, const Opt& opt);
+
+// Which part of the axis the instruction takes.
+InstructionTile TileOf(const Making& making, size_t axis);
 
 // Makes Making::warp, with axis ids from Making::next_id on.
 void MakeWarpRanges(Making& making);

@@ -39,7 +39,7 @@ extern const OptRow kMergeRow;
 const OptRow kMergeRow = {
     .kind = OptKind::kMerge,
     .name = "MERGE",
-    .machines = OptRow::Machines::kGpus,
+    .machines = Machines::kGpus,
     .axis = {Operand::Names::kAxis, "axis"},
     .amount = {Operand::Names::kAxis, "other"},
     .axes_prose = "two output axes, or two of the same reductions",

@@ -43,7 +43,7 @@ extern const OptRow kPadToRow;
 const OptRow kPadToRow = {
     .kind = OptKind::kPadTo,
     .name = "PADTO",
-    .machines = OptRow::Machines::kGpus,
+    .machines = Machines::kGpus,
     .axis = {Operand::Names::kAxis, "axis"},
     .amount = {Operand::Names::kNumber, "n"},
     .axes_prose = "any",

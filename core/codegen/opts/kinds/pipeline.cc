@@ -58,7 +58,7 @@ extern const OptRow kPipelineRow;
 const OptRow kPipelineRow = {
     .kind = OptKind::kPipeline,
     .name = "PIPELINE",
-    .machines = OptRow::Machines::kGpus,
+    .machines = Machines::kGpus,
     .axis = {Operand::Names::kAxis, "axis"},
     .amount = {Operand::Names::kNumber, "parts"},
     .warps = {Operand::Names::kNumber, "warps", true},

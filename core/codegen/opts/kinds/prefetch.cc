@@ -83,7 +83,7 @@ extern const OptRow kPrefetchRow;
 const OptRow kPrefetchRow = {
     .kind = OptKind::kPrefetch,
     .name = "PREFETCH",
-    .machines = OptRow::Machines::kCpus,
+    .machines = Machines::kCpus,
     .axis = {Operand::Names::kRead, "load"},
     .amount = {Operand::Names::kAxis, "axis"},
     .length = OptRow::Length::kNot,

@@ -31,7 +31,7 @@ extern const OptRow kStreamRow;
 const OptRow kStreamRow = {
     .kind = OptKind::kStream,
     .name = "STREAM",
-    .machines = OptRow::Machines::kCpus,
+    .machines = Machines::kCpus,
     .axis = {Operand::Names::kStore, "store"},
     .length = OptRow::Length::kNot,
     .axes_prose = "–",

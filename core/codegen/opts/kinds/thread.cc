@@ -82,7 +82,7 @@ extern const OptRow kThreadRow;
 const OptRow kThreadRow = {
     .kind = OptKind::kThread,
     .name = "THREAD",
-    .machines = OptRow::Machines::kCpus,
+    .machines = Machines::kCpus,
     .axis = {Operand::Names::kAxis, "axis"},
     .amount = {Operand::Names::kPart, "n"},
     .length = OptRow::Length::kNot,

@@ -71,12 +71,6 @@ class KernelMaker {
   const PlanState& state() const { return made_.state(); }
   const PlanKernel& kernel() const { return made_.kernel(); }
 
-  // `valid` and, if there is one, the condition of the padding of the axis.
-  UOp AndValid(UOp valid, const MadeAxis& axis) const {
-    if (!axis.maybe_valid) return valid;
-    return valid ? And(ctx_, valid, axis.maybe_valid) : axis.maybe_valid;
-  }
-
   // What a STORE must ask about the ranges around it that its address does not depend on: an axis of one iteration has no
   // part in it, and its padding would store the same element once more.
   void FindPaddedStores() {
@@ -94,7 +88,7 @@ class KernelMaker {
           const size_t i = kernel().AxisOf(r);
           if (!made_.axes[i].maybe_valid || kernel().Along(s.src(0).src(1), i)) continue;
           UOp& valid = in_padding_[s.id()];
-          valid = AndValid(valid, made_.axes[i]);
+          valid = AndValid(ctx_, valid, made_.axes[i]);
         }
       }
     }
@@ -122,7 +116,7 @@ class KernelMaker {
       // A gate says what it says of iterations that there are: i == j < 3 lets i be 3 where j is padded to 4.
       if (index.Is(Op::INDEX) && index.n_src() == 3) along |= kernel().Along(index.src(2), i);
       for (UOp r : index.closed()) along |= r == state().axes[i].range;
-      if (along) valid = AndValid(valid, made_.axes[i]);
+      if (along) valid = AndValid(ctx_, valid, made_.axes[i]);
     }
     return valid;
   }

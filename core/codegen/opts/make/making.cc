@@ -5,12 +5,18 @@
 
 #include "core/codegen/machine.h"
 #include "core/codegen/passes/open_ranges.h"
+#include "core/ir/build.h"
 #include "core/ir/graph.h"
 
 namespace uopd::codegen {
 
 using ir::AxisType;
 using ir::UOp;
+
+UOp AndValid(ir::UOpContext& ctx, UOp maybe_valid, const MadeAxis& axis) {
+  if (!maybe_valid || !axis.maybe_valid) return maybe_valid ? maybe_valid : axis.maybe_valid;
+  return And(ctx, maybe_valid, axis.maybe_valid);
+}
 
 std::vector<PackPart> PartsOf(const Making& making, UOp value, bool reduced) {
   const std::vector<PlanAxis>& axes = making.state().axes;

@@ -28,6 +28,9 @@ struct WarpRanges {
   std::vector<ir::UOp> element;
 };
 
+// `maybe_valid`, and that the iteration of the axis is no padding; null: both say nothing.
+ir::UOp AndValid(ir::UOpContext& ctx, ir::UOp maybe_valid, const MadeAxis& axis);
+
 struct Making {
   PlanView plan;
   bool loads_words = true;  // operands are read as words where they lie so in memory (word_load.h)

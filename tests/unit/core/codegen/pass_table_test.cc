@@ -7,6 +7,7 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <set>
 
@@ -81,10 +82,20 @@ TEST_F(PassesTest, OptsCanBeChosenTwice) {
   EXPECT_EQ(work.largest, std::vector<int64_t>{8});
 }
 
+// What the trace has of `work`. Later tests record nothing.
+std::string TraceOf(const std::function<void()>& work) {
+  const std::string path = ::testing::TempDir() + "/pass_table_test.jsonl";
+  EXPECT_TRUE(rewrite::TraceFile::Open(path).ok());
+  work();
+  rewrite::TraceFile::Close();
+  std::ifstream in(path);
+  std::string out((std::istreambuf_iterator<char>(in)), {});
+  std::filesystem::remove(path);
+  return out;
+}
+
 // What a row decided goes to the trace, with the name that the kernel has at the end.
 TEST_F(PassesTest, ReasonsAreTraced) {
-  const std::string path = ::testing::TempDir() + "/pass_table_test.jsonl";
-  ASSERT_TRUE(rewrite::TraceFile::Open(path).ok());
   constexpr int64_t kRows = int64_t{1} << 30, kTerms = 32;
   tests::KernelBuilder b(ctx_);
   const ir::UOp i = b.Loop(kRows), r = b.Reduced(kTerms);
@@ -92,11 +103,11 @@ TEST_F(PassesTest, ReasonsAreTraced) {
   const ir::UOp sum = ir::ReduceRanges(ctx_, ir::Op::ADD, x, std::array{r});
   const ir::UOp sums = b.Kernel({b.StoreLoops(b.Buffer(0, ir::Dtype::F32, kRows), i, sum, {i})});
   const Target target = *GpuTarget("sm_80");
-  const auto kernel = Lower(ctx_, sums, target, options_);
-  ASSERT_TRUE(kernel.ok()) << kernel.status();
-  EXPECT_EQ(kernel->opts.back().kind, OptKind::kPersist);
-  std::ifstream in(path);
-  const std::string trace((std::istreambuf_iterator<char>(in)), {});
+  const std::string trace = TraceOf([&] {
+    const auto kernel = Lower(ctx_, sums, target, options_);
+    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    EXPECT_EQ(kernel->opts.back().kind, OptKind::kPersist);
+  });
   EXPECT_THAT(trace, HasSubstr("tries PERSIST("));
   EXPECT_THAT(trace, ::testing::ContainsRegex(
                          "\"name\":\"codegen r_1073741824_32_[0-9a-f]*/check_blocks\""));
@@ -104,16 +115,14 @@ TEST_F(PassesTest, ReasonsAreTraced) {
 
 // So does the heuristic, which runs before the kernel has its name.
 TEST_F(PassesTest, TheReasonForATileIsTraced) {
-  const std::string path = ::testing::TempDir() + "/pass_table_tile_test.jsonl";
-  ASSERT_TRUE(rewrite::TraceFile::Open(path).ok());
-  for (const char* arch : {"", "sm_80", "sm_90a"}) {
-    const Target target = *arch == '\0' ? target_ : *GpuTarget(arch);
-    const ir::UOp product = tests::WideningMatmulKernel(
-        ctx_, 512, 512, 512, false, false, ir::Dtype::F16, ir::Dtype::F16, ir::Dtype::F32);
-    ASSERT_TRUE(Lower(ctx_, product, target, options_).ok()) << arch;
-  }
-  std::ifstream in(path);
-  const std::string trace((std::istreambuf_iterator<char>(in)), {});
+  const std::string trace = TraceOf([&] {
+    for (const char* arch : {"", "sm_80", "sm_90a"}) {
+      const Target target = *arch == '\0' ? target_ : *GpuTarget(arch);
+      const ir::UOp product = tests::WideningMatmulKernel(
+          ctx_, 512, 512, 512, false, false, ir::Dtype::F16, ir::Dtype::F16, ir::Dtype::F32);
+      ASSERT_TRUE(Lower(ctx_, product, target, options_).ok()) << arch;
+    }
+  });
   for (const char* note :
        {"\\(a register tile\\): \\[UPCAST\\(",
         "tiles of [0-9]* x [0-9]* by mma[^ ]* are estimated at",
@@ -126,7 +135,7 @@ TEST_F(PassesTest, TheReasonForATileIsTraced) {
 
 TEST_F(PassesTest, APassOfTheOtherMachinesChangesNothing) {
   for (const Pass& pass : Passes()) {
-    if (pass.machines != Pass::Machines::kGpus) continue;
+    if (pass.machines != Machines::kGpus) continue;
     KernelWork work{ctx_, target_, options_, sink_};
     EXPECT_TRUE(RunPass(pass, work).ok()) << pass.name;
     EXPECT_EQ(work.root, sink_) << pass.name;

@@ -5,6 +5,8 @@
 
 #include <limits>
 
+#include "absl/strings/escaping.h"
+
 namespace uopd::engine {
 namespace {
 
@@ -31,6 +33,22 @@ TEST(TuningRecordTest, RoundTripsAndKnowsDamage) {
   std::string kind = bytes;
   kind[1] = 99;  // of the first opt
   EXPECT_TRUE(absl::IsDataLoss(TuningRecord::Decode(kind).status()));
+}
+
+// Winners that earlier daemons found stay.
+TEST(TuningRecordTest, TheBytesOfCachesStay) {
+  const TuningRecord record = {
+      .opts = {{codegen::OptKind::kVector, 3, 16}, {codegen::OptKind::kPipeline, 2, 4, 4}},
+      .seconds = 1.25e-6,
+      .heuristic_seconds = 2.5e-6,
+      .measured = 12,
+      .failed = 3};
+  const std::string bytes =
+      absl::HexStringToBytes("02030320100258f1d18dc7d896beda3ef1d18dc7d896bee23e1806");
+  EXPECT_EQ(absl::BytesToHexString(record.Encode()), absl::BytesToHexString(bytes));
+  const auto back = TuningRecord::Decode(bytes);
+  ASSERT_TRUE(back.ok());
+  EXPECT_EQ(back->opts, record.opts);
 }
 
 TEST(TuningRecordTest, NumbersThatNoOptHasAreDamage) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "absl/strings/escaping.h"
+
 namespace uopd::engine {
 namespace {
 
@@ -38,6 +40,19 @@ TEST(KernelRecordTest, ComesBackAsItWas) {
   EXPECT_EQ(back->opts, Example().opts);
   EXPECT_EQ(back->dtype, DtypeNumber::BF16);
   EXPECT_TRUE(back->polls);
+}
+
+// What version 6 of the encoding (kKernelRecordVersion) writes. Caches of earlier daemons hold such bytes.
+TEST(KernelRecordTest, TheBytesOfCachesStay) {
+  KernelRecord record = Example();
+  record.opts.push_back({codegen::OptKind::kPipeline, 2, 4, 1});
+  const std::string bytes = absl::HexStringToBytes(
+      "04725f313604006f626a020f200203060102016e05737461727400080002000200020002000ec6010003000208"
+      "04000010041c80808080bcc196eb4180808080808080a840808080808087a7be410e01");
+  EXPECT_EQ(absl::BytesToHexString(record.Encode()), absl::BytesToHexString(bytes));
+  const auto back = KernelRecord::Decode(bytes);
+  ASSERT_TRUE(back.ok());
+  EXPECT_EQ(back->opts, record.opts);
 }
 
 TEST(KernelRecordTest, DamagedBytesAreRefused) {
