@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "core/base/config/debug_flags.h"
@@ -30,7 +32,7 @@ struct Group {
 thread_local std::vector<Group> groups;
 thread_local int64_t running_pass = 0;  // the innermost Run of this thread
 
-// Never closed: rewrites may still run while the process exits. Every write is flushed.
+// Not closed at the end: rewrites may still run while the process exits. Every write is flushed.
 std::atomic<TraceFile*> the_file{nullptr};
 
 // With the names of the groups that are open.
@@ -66,10 +68,10 @@ std::string FileFromFlags() {
 }  // namespace
 
 struct TraceFile::State {
-  std::FILE* file = nullptr;
   std::atomic<int64_t> passes{0};
   std::atomic<uint32_t> nodes{0};
   Mutex mu;
+  std::FILE* file UOPD_GUARDED_BY(mu) = nullptr;  // null: closed
   absl::flat_hash_map<const Rule*, uint32_t> rules UOPD_GUARDED_BY(mu);
   int64_t bytes UOPD_GUARDED_BY(mu) = 0;
 };
@@ -84,6 +86,7 @@ absl::Status TraceFile::Open(const std::string& path) {
   absl::Status status = made.ok() ? made->Keep() : made.status();
   if (status.ok()) {
     UniqueFd fd = made->Release();
+    const MutexLock lock(state->mu);
     state->file = fdopen(fd.get(), "w");
     if (state->file != nullptr)
       fd.Release();
@@ -93,11 +96,23 @@ absl::Status TraceFile::Open(const std::string& path) {
   if (!status.ok())
     return absl::UnavailableError(
         Cat("cannot record rewrites in ", path, ": ", StatusText(status)));
-  the_file = new TraceFile(std::move(state));  // never deleted: a Rewriter may use the old one
+  Use(new TraceFile(std::move(state)));
   return absl::OkStatus();
 }
 
-void TraceFile::Close() { the_file = nullptr; }
+void TraceFile::Close() { Use(nullptr); }
+
+// No object is deleted, since a Rewriter may still write to an old one, which drops what comes.
+void TraceFile::Use(TraceFile* next) {
+  static auto* const old_files = new std::vector<TraceFile*>;
+  static auto* const mu = new Mutex;
+  const MutexLock lock(*mu);
+  TraceFile* const old = the_file.exchange(next);
+  if (old == nullptr) return;
+  old_files->push_back(old);
+  const MutexLock old_lock(old->state_->mu);
+  std::fclose(std::exchange(old->state_->file, nullptr));
+}
 
 TraceFile* TraceFile::MaybeGet() {
   static const bool opened = [] {
@@ -138,7 +153,7 @@ uint32_t TraceFile::RuleNumber(const Rule& rule) {
 
 void TraceFile::Write(std::string_view lines) {
   const MutexLock lock(state_->mu);
-  if (state_->bytes > kMaxBytes) return;
+  if (state_->file == nullptr || state_->bytes > kMaxBytes) return;
   state_->bytes += static_cast<int64_t>(lines.size());
   if (state_->bytes > kMaxBytes) lines = "{\"truncated\":true}\n";
   std::fwrite(lines.data(), 1, lines.size(), state_->file);

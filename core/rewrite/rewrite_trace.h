@@ -14,7 +14,8 @@
 //       number stands before every line that uses it.
 //   (2) A pass (a Rewriter::Run) without rewrites has no lines. The lines of one pass are
 //       contiguous; those of an inner pass stand before those of the outer one.
-//   (3) A note says why a pass of codegen did what it did. It stands behind the rewrites of its kernel so far.
+//   (3) A note says why a pass of codegen did what it did. It stands behind the rewrites of its
+//       kernel so far.
 //   (4) `parent` is the pass whose rule started this pass, or 0.
 //
 // The file is opened by TRACE_REWRITES=FILE, VIZ=1 or TRACK_MATCH_STATS=2, or by Open. All threads
@@ -37,7 +38,7 @@ class TraceFile {
   static TraceFile* MaybeGet();
   // Records into `path` from now on. UNAVAILABLE if it cannot be written.
   static absl::Status Open(const std::string& path);
-  // Records nothing from now on.
+  // Records nothing from now on. Rewrites that still run lose their lines.
   static void Close();
 
   int64_t NextPass();
@@ -49,6 +50,7 @@ class TraceFile {
   struct State;
   explicit TraceFile(std::unique_ptr<State> state);
   ~TraceFile();
+  static void Use(TraceFile* next);  // closes the one before
   std::unique_ptr<State> state_;
 };
 
