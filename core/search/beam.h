@@ -31,7 +31,7 @@
 namespace uopd::search {
 
 // Version of the search space and its order; part of the environment key of tuning results.
-inline constexpr int kSearchVersion = 9;
+inline constexpr int kSearchVersion = 10;
 
 // One measurement of a candidate.
 struct Trial {

@@ -57,7 +57,10 @@ class SeedMaker {
       }
     }
     for (const int vector : vectors) {
-      if (!Axis(vector).is_reduce) AddTiles(vector);
+      if (Axis(vector).is_reduce)
+        AddWideSum(vector);
+      else
+        AddTiles(vector);
     }
     return std::move(out_);
   }
@@ -91,11 +94,22 @@ class SeedMaker {
     }
   }
 
-  void Add(int vector, std::initializer_list<Opt> upcasts) {
+  // VECTOR and UNROLL of one reduced axis: as many vectors of partial sums as the processor needs to
+  // begin a product in every cycle. One opt without the other is slower, so no single moves lead
+  // there.
+  void AddWideSum(int vector) {
+    const Speeds& speeds = target_.speeds;
+    if (Axis(vector).size == 0) return;
+    auto sums = static_cast<int64_t>(speeds.vector_products * speeds.product_cycles);
+    while (sums > 1 && Axis(vector).size % (sums * lanes_) != 0) sums /= 2;
+    if (sums > 1) Add(vector, {{OptKind::kUnroll, vector, sums}});
+  }
+
+  void Add(int vector, std::initializer_list<Opt> others) {
     Opts seed;
     if (threads_) seed.push_back(*threads_);
     if (lanes_ > 1) seed.push_back({OptKind::kVector, vector, lanes_});
-    seed.insert(seed.end(), upcasts);
+    seed.insert(seed.end(), others);
     seed = Canonical(std::move(seed));
     if (std::ranges::find(out_, seed) == out_.end()) out_.push_back(std::move(seed));
   }

@@ -4,7 +4,8 @@
 // Kernels for CPUs differ most in which axis fills the vectors and which one the registers: from one such choice to another
 // there is no way by single moves that all make the kernel faster. So each choice has a seed: VECTOR along one axis, UPCAST of
 // another one, or of two, so that the sums fill the registers (a tile, as in K. Goto and R. van de Geijn, "Anatomy of
-// high-performance matrix multiplication", 2008), THREAD of the outermost one that has work for all threads.
+// high-performance matrix multiplication", 2008), THREAD of the outermost one that has work for all threads. A wide sum has
+// VECTOR and UNROLL along one reduced axis.
 #pragma once
 #include <vector>
 

@@ -177,12 +177,12 @@ TEST_F(BeamTest, CancellingKeepsWhatWasFound) {
   int trials = 0;
   options_.batch = 1;
   options_.progress = [&](const Trial&) { ++trials; };
-  options_.cancelled = [&] { return trials >= 5; };
+  options_.cancelled = [&] { return trials >= 9; };  // behind the seeds, which are one batch
   FakeMeasurer measurer(Bowl);
   const auto found = Search(measurer);
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(found->stop, StopReason::kCancelled);
-  EXPECT_EQ(measurer.seen.size(), 5);
+  EXPECT_EQ(measurer.seen.size(), 9);
   double best = 1e9;
   for (const Opts& opts : measurer.seen) best = std::min(best, Bowl(opts));
   EXPECT_EQ(found->seconds, best);

@@ -47,6 +47,7 @@ TEST(SeedsTest, FillVectorsAndRegistersAlongDifferentAxes) {
     ASSERT_NE(thread, nullptr);
     EXPECT_EQ(*thread, (Opt{OptKind::kThread, 0, 4}));
     if (std::ranges::count(seed, OptKind::kUpcast, &Opt::kind) > 1) continue;  // a tile
+    if (MaybeOpt(seed, OptKind::kUnroll) != nullptr) continue;                 // a wide sum
     pairs.emplace(vector->axis, upcast != nullptr ? upcast->axis : -1);
     if (upcast != nullptr) {
       EXPECT_EQ(upcast->amount, upcast->axis == 0 ? 8 : 6) << "60 is no multiple of 8 or 7";
@@ -75,6 +76,26 @@ TEST(SeedsTest, TilesFillTheRegisters) {
   // Two vectors of each of six rows, along the axis of the vectors. Eight rows have no room for a second column.
   EXPECT_THAT(tiles,
               testing::ElementsAre(Opts{{OptKind::kUpcast, 0, 2}, {OptKind::kUpcast, 1, 6}}));
+}
+
+// Two products a cycle that take four cycles: eight sums, or as many as divide the axis.
+TEST(SeedsTest, WideSumsKeepTheProcessorBusy) {
+  const auto wide = [](int64_t size) {
+    SearchSpace kernel;
+    kernel.axes = {{96, false}, {size, true}};
+    std::vector<Opts> out;
+    std::ranges::copy_if(Seeds(kernel, Vectors(4)), std::back_inserter(out), [](const Opts& seed) {
+      return MaybeOpt(seed, OptKind::kUnroll) != nullptr;
+    });
+    return out;
+  };
+  const auto sums = [](int64_t n) {
+    return Opts{{OptKind::kThread, 0, 4}, {OptKind::kVector, 1, 8}, {OptKind::kUnroll, 1, n}};
+  };
+  EXPECT_THAT(wide(512), testing::ElementsAre(sums(8)));
+  EXPECT_THAT(wide(48), testing::ElementsAre(sums(2)));
+  EXPECT_THAT(wide(8), testing::IsEmpty());
+  EXPECT_THAT(wide(0), testing::IsEmpty()) << "a symbolic size";
 }
 
 // An axis that no amount divides is padded; a short one is taken whole.
