@@ -16,8 +16,6 @@ namespace {
 using ir::Op;
 using ir::UOp;
 
-constexpr double kMostUnitFlopsOfANs = 8000;  // of a processor with matrix instructions
-
 // Whether a role waits for the block.
 bool WaitsInRole(UOp linear) {
   bool in_role = false, waits = false;
@@ -81,8 +79,12 @@ absl::Status DescribeLaunch(KernelWork& work) {
   launch.maps = ir::TensorMapsOf(work.root);
   out.estimate_ns = machine.launch_ns(work.thread_ns, launch.grid[0].Evaluate(work.largest),
                                       launch.block[0].Evaluate({}), target);
-  // Matrix instructions do far more than the estimate of a line says. Their kernels reach an eighth of a chip's rate at least.
-  const double with_instruction_ns = 8 * out.flops / (target.units * kMostUnitFlopsOfANs);
+  // Matrix instructions do far more than the estimate of a line says. Their kernels reach an eighth
+  // of a chip's rate at least.
+  const Speeds& speeds = target.speeds;
+  const double unit_flops_of_a_ns =
+      2 * std::max(speeds.warp_products, speeds.warpgroup_products) * speeds.clock_ghz;
+  const double with_instruction_ns = 8 * out.flops / (target.units * unit_flops_of_a_ns);
   work.long_launch =
       out.estimate_ns > machine.long_launch_ns &&
       (!work.Has(OptKind::kTensorCore) || with_instruction_ns > machine.long_launch_ns);

@@ -17,8 +17,15 @@ KernelLimits KernelLimits::Of(const Target& target) {
   // A device may lower the scheduler's limit, but not raise it: larger kernels are no better.
   if (target.max_buffers > 0) limits.max_buffers = std::min(limits.max_buffers, target.max_buffers);
   limits.cache_bytes = target.OwnCacheBytes();
+  // Of the speeds only those that decide schedules, so that others are no part of keys.
+  if (!target.blocks) limits.speeds.thread_ns = target.speeds.thread_ns;
   if (target.blocks) {
     limits.units = std::max(target.units, 1);
+    limits.speeds = Speeds::OfGpu();
+    limits.speeds.products = target.speeds.products;
+    limits.speeds.warp_products = target.speeds.warp_products;
+    limits.speeds.memory_bytes = target.speeds.memory_bytes;
+    limits.speeds.launch_cycles = target.speeds.launch_cycles;
     // A block shares the arrays of all stages of its kernel, and what its opts copy.
     limits.stage_bytes = std::min(limits.stage_bytes, target.shared_bytes / 4);
     limits.warp_products = target.shuffles && std::ranges::any_of(target.matrix_instructions,

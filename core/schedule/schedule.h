@@ -108,6 +108,7 @@ struct KernelLimits {
   DtypeNumberSet factors;
   // The small floats whose products the device adds up in f32 with one instruction, best first.
   std::vector<DtypeNumber> product_dtypes;
+  Speeds speeds;  // for cost models
   bool operator==(const KernelLimits&) const = default;
 
   static KernelLimits Of(const Target& target);

@@ -123,6 +123,7 @@ Target Describe(const OpenClContext& context) {
     target.caches.push_back({last, units});
   }
   target.blocks = true;
+  target.speeds = Speeds::OfGpu();
   target.narrow_index = !cpu;
   DescribeLaunches(context, target);
   return target;

@@ -43,6 +43,7 @@ Target BlockTarget(bool shuffles) {
   std::fill_n(out.max_grid, 3, int64_t{std::numeric_limits<int32_t>::max()});
   std::fill_n(out.max_block, 3, int64_t{1024});
   out.max_block_threads = 1024;
+  out.speeds = Speeds::OfGpu();
   out.shared_bytes = 48 << 10;
   return out;
 }

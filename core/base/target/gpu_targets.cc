@@ -57,6 +57,7 @@ std::optional<Target> GpuTarget(std::string_view arch) {
   std::fill_n(out.max_grid, 3, int64_t{std::numeric_limits<int32_t>::max()});
   std::fill_n(out.max_block, 3, int64_t{1024});
   out.max_block_threads = 1024;
+  out.speeds = Speeds::OfGpu(arch);
   if (chip->capability > 0) {
     out.kind = "cuda";
     out.format = CodeFormat::kCudaC;

@@ -48,6 +48,10 @@ std::string Target::Key() const {
          " bulk_copies=", bulk_copies ? 1 : 0, " narrow_index=", narrow_index ? 1 : 0,
          " units=", units, " max_grid=", three(max_grid), " max_block=", three(max_block),
          " max_block_threads=", max_block_threads, " shared_bytes=", shared_bytes);
+  // The speeds of a chip follow from its name, and no kernel of a CPU depends on its clock.
+  Speeds mine = speeds;
+  if (!blocks) mine.clock_ghz = 0;
+  if (mine != (blocks ? Speeds::OfGpu(arch) : Speeds())) Append(out, " speeds=", mine.Text());
   return out;
 }
 

@@ -3,8 +3,9 @@
 // device.
 //
 // Plain data. Scheduler, codegen, search, renderers and cache keys read this struct and never ask
-// which driver filled it. Every field decides code, so every field is part of Key(). Facts that
-// decide no code (the device's name, the size of its memory) are in devices::DeviceInfo.
+// which driver filled it. Every field decides code, so every field is part of Key(); speeds that
+// follow from the name of a chip are not. Facts that decide no code (the device's name, the size of
+// its memory) are in devices::DeviceInfo.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "core/base/target/dtype_number.h"
 #include "core/base/target/fragment.h"
+#include "core/base/target/speeds.h"
 
 namespace uopd {
 
@@ -97,6 +99,7 @@ struct Target {
   int64_t max_block[3] = {1, 1, 1};
   int64_t max_block_threads = 1;  // product of a block's dimensions
   int64_t shared_bytes = 0;       // on-chip memory of one block
+  Speeds speeds;                  // for cost models
 
   // One thread's share of the second-level cache, or of the only cache if there is one level.
   int64_t OwnCacheBytes() const;

@@ -23,9 +23,10 @@ using ir::UOp;
 // Costs in nanoseconds on a slow core: a simple instruction; an access to memory that may miss the
 // first-level cache; a division or square root; a call of the math library.
 constexpr double kInstruction = 1, kAccess = 4, kDivision = 20, kCall = 100;
-constexpr double kScaledExp2 = 10;       // instructions
-constexpr double kWarpProducts = 256;    // of an MMA that a warp does in a cycle
-constexpr double kGroupProducts = 1024;  // of a GROUP_MMA that a group of warps does in a cycle
+constexpr double kScaledExp2 = 10;  // instructions
+// A warp has a quarter of the matrix units of a processor. A warpgroup has all, and reaches about
+// half of their rate beside the copies that it waits for.
+constexpr double kShareOfWarp = 1.0 / 4, kShareOfWarpgroup = 1.0 / 2;
 constexpr double kTileSums = 16;  // of a WMMA_BLOCK that a matrix instruction adds to in a cycle
 
 // Estimated time of one line, without the loops around it.
@@ -36,11 +37,13 @@ double LineNs(UOp u, int64_t lanes, const Target& target) {
   }
   if (u.Is(Op::MMA)) {
     const ir::Mma mma = ir::Mma::Of(u);
-    return kInstruction * static_cast<double>(mma.m * mma.n * mma.k) / kWarpProducts;
+    return kInstruction * static_cast<double>(mma.m * mma.n * mma.k) /
+           (kShareOfWarp * target.speeds.warp_products);
   }
   if (u.Is(Op::GROUP_MMA)) {
     const ir::GroupMma mma = ir::GroupMma::Of(u);
-    return kInstruction * static_cast<double>(mma.m * mma.n * mma.k) / kGroupProducts;
+    return kInstruction * static_cast<double>(mma.m * mma.n * mma.k) /
+           (kShareOfWarpgroup * target.speeds.warpgroup_products);
   }
   if (u.Is(Op::MATRIX_LOAD)) return kInstruction * static_cast<double>(lanes);
   if (!u.Is(ir::kElementwiseOps) && !u.Is({Op::LOAD, Op::STORE, Op::GEP, Op::STACK, Op::WMMA}))

@@ -19,8 +19,7 @@ using ir::UOp;
 constexpr double kStageWork = 2;  // cost of writing an element to the array, in operations
 constexpr double kTileGain = 4;   // rows of a tile: a matrix product loads an operand once for them
 constexpr double kCachedLoss = 1.0 / 64;  // share of the lost tiles that counts with a cache
-constexpr double kThreadWork = 131072;    // with less work than this each, threads do not pay
-constexpr double kUnitWork = 256;         // the same for the blocks of a device's processors
+constexpr double kUnitWork = 256;  // of a processor with blocks: with less each they do not pay
 constexpr int64_t kStagesOfAKernel = 3;   // limit of the staged bytes of a kernel, in stage_bytes
 constexpr size_t kMaxStagedDemands = 16;  // a node with more demands is not staged
 constexpr size_t kMaxCutSteps = 64;  // nodes that MaybeCutOf visits; larger indices are not cut
@@ -253,7 +252,7 @@ double Staging::LostThreads(const Root& root, double iterations, double array) c
   const bool blocks = limits.units > 0;
   const double threads = blocks ? limits.units : limits.threads;
   if (iterations >= threads) return 0;
-  double work = array >= threads * (blocks ? kUnitWork : kThreadWork) ? array : 0;
+  double work = array >= threads * (blocks ? kUnitWork : limits.speeds.thread_work()) ? array : 0;
   for (const Output& out : root.outputs) {
     const NodeInfo& info = f_.at(out.value);
     work += info.elements * info.work;

@@ -47,8 +47,8 @@ UOp SplitReduce(UOpContext& ctx, Accesses& accesses, UOp u, const Options& optio
                 bool is_spread) {
   const KernelLimits& limits = options.LimitsFor(u.src(0));
   const bool blocks = limits.units > 0;
-  const std::optional<Cut> cut = blocks ? CutForBlocks(ctx, accesses, u, limits)
-                                        : CutForThreads(ctx, u, options, limits.threads);
+  const std::optional<Cut> cut =
+      blocks ? CutForBlocks(ctx, accesses, u, limits) : CutForThreads(ctx, u, options, limits);
   // Every block that uses the result would combine the chunks anew.
   return cut ? CutReduce(ctx, u, *cut, blocks && is_spread) : u;
 }

@@ -14,16 +14,12 @@ namespace {
 
 using ir::UOp;
 
-constexpr double kLaunchCycles = 6000;      // of a kernel, and of waiting for the one before it
 constexpr double kWorkPerCycle = 16;        // operations (fusion.h) of a processor
 constexpr double kBlocksPerUnit = 2;        // that keep a processor busy
 constexpr int64_t kNeighbours = 32;         // results of a block that lie next to each other
 constexpr int64_t kLeastTerms = 1024;       // of a chunk
 constexpr int64_t kLeastSteps = 128;        // of a chunk of a product
 constexpr int64_t kMostPerUnit = 8;         // chunks
-constexpr double kBytesPerCycle = 16;       // that a processor gets from memory, about
-constexpr double kLanes = 128;              // multiply-adds of a processor in a cycle
-constexpr double kTensorLanes = 1024;       // the same by matrix instructions
 constexpr double kSides[] = {128, 64, 32};  // of the tiles of a product
 // For sums of more than kLongTerms terms: the most terms that a thread adds to one number, and the numbers of a block (256 threads with 4
 // lanes each).
@@ -36,12 +32,14 @@ constexpr double kPaddingFactor = 1.25;
 
 // What is known of a reduction; the time that it takes in `chunks` chunks.
 struct Price {
+  Speeds speeds;
   double units = 1, elements = 1;
   // No product: blocks, and cycles of all of them on one processor.
   double blocks = 1, cycles = 0;
   // A product.
   bool is_product = false;
-  double batch = 1, m = 1, n = 1, k = 1, bytes = 4, lanes = kLanes;
+  double batch = 1, m = 1, n = 1, k = 1, bytes = 4;
+  bool by_instructions = false;
 
   double Kernel(double chunks) const {
     if (!is_product) {
@@ -52,7 +50,9 @@ struct Price {
     double best = INFINITY;
     for (const double side : kSides) {
       const double tiles = batch * std::ceil(m / side) * std::ceil(n / side) * chunks;
-      const double step = std::max(side * side / lanes, 2 * bytes * side / kBytesPerCycle);
+      const double step =
+          std::max(side * side / (by_instructions ? speeds.warp_products : speeds.products),
+                   2 * bytes * side / speeds.memory_bytes);
       best = std::min(best, std::ceil(tiles / units) * k / chunks * step);
     }
     return best;
@@ -61,7 +61,7 @@ struct Price {
     if (chunks <= 1) return Kernel(1);
     // The results of the chunks are stored by the first kernel and loaded by the second one.
     const double moved = elements * chunks * 2 * kLoadWork / kWorkPerCycle;
-    return Kernel(chunks) + kLaunchCycles + moved / std::min(units, std::max(blocks, 1.0));
+    return Kernel(chunks) + speeds.launch_cycles + moved / std::min(units, std::max(blocks, 1.0));
   }
 };
 
@@ -81,7 +81,7 @@ void PriceProduct(ir::UOpContext& ctx, Accesses& accesses, UOp u, const KernelLi
   out.k = static_cast<double>(sizes.k);
   out.batch = out.elements / out.m / out.n;
   out.bytes = static_cast<double>(std::max(ir::ByteSize(a), ir::ByteSize(b)));
-  out.lanes = tensor ? kTensorLanes : kLanes;
+  out.by_instructions = tensor;
   out.blocks = out.batch * std::ceil(out.m / kSides[2]) * std::ceil(out.n / kSides[2]);
 }
 
@@ -103,6 +103,7 @@ std::optional<Cut> CutForBlocks(ir::UOpContext& ctx, Accesses& accesses, UOp u,
   if (!sizes || sizes->terms < 2 * kLeastSteps) return std::nullopt;
   const ir::Dims& dims = sizes->dims;
   Price price;
+  price.speeds = limits.speeds;
   price.units = limits.units;
   price.elements = static_cast<double>(sizes->elements);
   // Whether neighbouring results lie next to each other: the last axis is none of those that are reduced.
@@ -119,7 +120,7 @@ std::optional<Cut> CutForBlocks(ir::UOpContext& ctx, Accesses& accesses, UOp u,
   price.cycles = sizes->all * (WorkOfTerm(u.src(0)) + 1) / kWorkPerCycle;
   int64_t fewest = neighbours ? 1 : LeastChunks(u, sizes->terms);
   // Most reductions have enough tiles, or too little work, to gain from chunks.
-  if (fewest <= 1 && price.Kernel(1) <= kLaunchCycles) return std::nullopt;
+  if (fewest <= 1 && price.Kernel(1) <= limits.speeds.launch_cycles) return std::nullopt;
   PriceProduct(ctx, accesses, u, limits, price);
   if (price.is_product) fewest = 1;
   const int64_t least = price.is_product ? kLeastSteps : kLeastTerms;
@@ -152,7 +153,7 @@ std::optional<Cut> CutForBlocks(ir::UOpContext& ctx, Accesses& accesses, UOp u,
   }
   // Terms in the padding have a condition, which matrix instructions do not have.
   const bool divisible = cut || dims[longest] % 2 == 0;
-  if (price.is_product && (divisible || price.lanes == kTensorLanes)) return cut;
+  if (price.is_product && (divisible || price.by_instructions)) return cut;
   if (!cut) return padded;
   return best_padded * kPaddingFactor < best ? padded : cut;
 }

@@ -17,8 +17,8 @@ using ir::UOp;
 constexpr int64_t kMinTermsPerChunk = 1024;
 constexpr int64_t kChunks = 256;  // chunks of all elements together: more than a device has threads
 constexpr int64_t kTile = 64;     // elements of the innermost axis that one iteration computes
-// Least work for which codegen uses one more thread: 65536 terms of one load and one addition.
-constexpr double kWorkPerThread = 5 << 16;
+// The cost of a load and an addition here, by that in codegen's estimates.
+constexpr double kCostOfATerm = 2.5;
 constexpr size_t kMaxNodesOfATerm = 32;  // nodes that WorkOfTerm visits
 
 bool IsReduced(UOp u, size_t axis) {
@@ -26,9 +26,9 @@ bool IsReduced(UOp u, size_t axis) {
 }
 
 // The number of threads that codegen would use for this much work in this many iterations.
-int64_t ThreadsFor(int64_t iterations, double work, int64_t threads) {
-  for (int64_t t = threads; t > 1; --t) {
-    if (work < kWorkPerThread * static_cast<double>(t)) continue;
+int64_t ThreadsFor(int64_t iterations, double work, const KernelLimits& limits) {
+  for (int64_t t = limits.threads; t > 1; --t) {
+    if (work < kCostOfATerm * limits.speeds.thread_work() * static_cast<double>(t)) continue;
     if (iterations % t == 0 || iterations >= 8 * t) return t;
   }
   return 1;
@@ -77,7 +77,8 @@ int64_t DivisorUpTo(int64_t n, int64_t most) {
 }
 
 std::optional<Cut> CutForThreads(ir::UOpContext& ctx, UOp u, const Options& options,
-                                 int64_t threads) {
+                                 const KernelLimits& limits) {
+  const int64_t threads = limits.threads;
   const auto sizes = threads > 1 ? SizesOfReduce(ctx, u) : std::nullopt;
   if (!sizes || sizes->terms < 2 * kMinTermsPerChunk) return std::nullopt;
   const ir::Dims& dims = sizes->dims;
@@ -87,9 +88,9 @@ std::optional<Cut> CutForThreads(ir::UOpContext& ctx, UOp u, const Options& opti
       loops *= a + 1 < dims.size() ? dims[a] : std::max<int64_t>(dims[a] / kTile, 1);
   }
   // Most reductions have enough iterations for all threads, so their work need not be computed.
-  if (ThreadsFor(loops, INFINITY, threads) == threads) return std::nullopt;
+  if (ThreadsFor(loops, INFINITY, limits) == threads) return std::nullopt;
   const double work = sizes->all * (WorkOfTerm(u.src(0)) + 1);
-  const int64_t few = ThreadsFor(loops, work, threads);
+  const int64_t few = ThreadsFor(loops, work, limits);
   const int64_t most =
       std::min(std::max(kChunks / sizes->elements, threads), sizes->terms / kMinTermsPerChunk);
   const int64_t least = std::min<int64_t>(most, 4);
@@ -100,7 +101,7 @@ std::optional<Cut> CutForThreads(ir::UOpContext& ctx, UOp u, const Options& opti
     cut.chunks = DivisorUpTo(dims[cut.axis], most);
     if (cut.chunks >= least) break;
   }
-  const int64_t many = ThreadsFor(cut.chunks >= least ? cut.chunks : most, work, threads);
+  const int64_t many = ThreadsFor(cut.chunks >= least ? cut.chunks : most, work, limits);
   const double saved = work / static_cast<double>(few) - work / static_cast<double>(many);
   const double stored = static_cast<double>(sizes->elements) * static_cast<double>(most);
   if (saved <= stored * (options.realise_cost + kLoadWork) + options.launch_cost)

@@ -37,6 +37,6 @@ int64_t DivisorUpTo(int64_t n, int64_t most);
 
 // How the REDUCE u is cut; nullopt: one REDUCE is cheaper, or nothing fits.
 std::optional<Cut> CutForThreads(ir::UOpContext& ctx, ir::UOp u, const Options& options,
-                                 int64_t threads);
+                                 const KernelLimits& limits);
 
 }  // namespace uopd::schedule

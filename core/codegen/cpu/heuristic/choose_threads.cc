@@ -2,7 +2,7 @@
 // The steps ChooseThreads and ChooseParts of the heuristic (heuristic.cc): the axis that threads
 // share, and how many parts of it each of them takes.
 //
-// Invariant: a thread has at least kWorkPerThread operations.
+// Invariant: a thread has at least Speeds::thread_work operations.
 #include <algorithm>
 #include <limits>
 
@@ -14,8 +14,7 @@
 namespace uopd::codegen {
 namespace {
 
-constexpr double kWorkPerThread = 131072;  // least work of a thread, in operations
-constexpr double kAboutEqual = 1.1;        // bytes that threads read
+constexpr double kAboutEqual = 1.1;    // bytes that threads read
 constexpr double kScanBlock = 131072;  // bytes that a block of running sums reads, of an own cache
 constexpr double kFarLess = 0.65;      // of what threads read: worth dividing an axis unequally
 
@@ -30,7 +29,7 @@ bool ChooseScanBlocks(CpuChoice& choice, const Estimate& e, double work) {
   double read = 0;
   for (const Access& a : facts.accesses) read += a.is_store ? 0 : static_cast<double>(a.bytes);
   read *= static_cast<double>(facts.sizes[0]);
-  if (work / facts.target.threads < kWorkPerThread || e.bytes == 0) return false;
+  if (work / facts.target.threads < facts.target.speeds.thread_work() || e.bytes == 0) return false;
   const double block = std::min(kScanBlock, read / (8 * facts.target.threads));
   const auto wanted = static_cast<int64_t>(read / block);
   for (int64_t d = 0; 2 * d < wanted; ++d) {
@@ -71,7 +70,7 @@ double ReadByThread(const CpuChoice& choice, size_t axis, int64_t t) {
 
 int64_t MostThreads(const KernelFacts& facts) {
   const Estimate e = EstimateKernel(facts.ctx, facts.sink);
-  const double wanted = (e.flops + e.bytes / 4) / kWorkPerThread;
+  const double wanted = (e.flops + e.bytes / 4) / facts.target.speeds.thread_work();
   return static_cast<int64_t>(std::clamp(wanted, 1.0, static_cast<double>(facts.target.threads)));
 }
 
@@ -92,7 +91,7 @@ void ChooseThreads(CpuChoice& choice) {
   };
   for (const double least_useful : {1.0, 8.0 / 9, 0.7}) {
     for (int64_t t = facts.target.threads; t > 1; --t) {
-      if (work / static_cast<double>(t) < kWorkPerThread) continue;
+      if (work / static_cast<double>(t) < facts.target.speeds.thread_work()) continue;
       std::vector<std::pair<double, size_t>> axes;
       for (size_t a = 0; a < facts.axes.size(); ++a) {
         if (IsReduce(facts, a) || !facts.fixed[a]) continue;

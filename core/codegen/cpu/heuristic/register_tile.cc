@@ -8,12 +8,9 @@
 namespace uopd::codegen {
 namespace {
 
-constexpr int64_t kMostCopies = 16;     // of one axis
-constexpr double kPerCycle = 2;         // multiply-adds, and loads, that start in one cycle
-constexpr double kLatency = 4;          // cycles until a multiply-add may use the result of another
-constexpr double kBytesPerCycle = 32;   // from the second-level cache
-constexpr double kBytesFromMemory = 6;  // per cycle, for one of the processors that share it
-constexpr double kNotHidden = 0.3;      // the part of that time that multiply-adds do not hide
+constexpr int64_t kMostCopies = 16;  // of one axis
+// The part of the time of loads from the second-level cache that multiply-adds do not hide.
+constexpr double kNotHidden = 0.3;
 constexpr int64_t kWayBytes = 4096;  // addresses so far apart share a set of the first-level cache
 constexpr int64_t kLineBytes = 64;
 constexpr double kVectorBytes = 16;  // at least: a load of several lanes
@@ -65,12 +62,13 @@ class Model {
     if (alive + std::max(held, static_cast<double>(sums_.ahead)) + 1 > target_.vector_registers &&
         alive > static_cast<double>(sums_.count))
       return 0;
-    const double issue = std::max(accumulators, loaded) / kPerCycle;
+    const Speeds& speeds = target_.speeds;
+    const double issue = std::max(accumulators, loaded) / speeds.vector_products;
     // Sums that are unrolled whole do not wait for those of the tile before.
-    const double latency = sums_.terms > 1 ? 0 : kLatency;
-    const double cycles = std::max({issue, latency, from_memory / kBytesFromMemory}) +
+    const double latency = sums_.terms > 1 ? 0 : speeds.product_cycles;
+    const double cycles = std::max({issue, latency, from_memory / speeds.memory_bytes}) +
                           kOverhead / static_cast<double>(sums_.terms) +
-                          kNotHidden * from_second / kBytesPerCycle;
+                          kNotHidden * from_second / speeds.second_level_bytes;
     return accumulators * Useful(a, x) * Useful(b, y) / (cycles * far);
   }
 

@@ -10,8 +10,7 @@
 namespace uopd::codegen {
 namespace {
 
-constexpr double kWorkPerPart = 65536;  // least work of a part, in operations
-constexpr double kMostTwice = 1.03;     // tiles of all parts, of those that whole threads compute
+constexpr double kMostTwice = 1.03;  // tiles of all parts, of those that whole threads compute
 
 // Bytes that every iteration of the axis reads.
 double SharedBytes(ir::UOpContext& ctx, ir::UOp sink, std::span<const MemoryAxis> axes,
@@ -50,12 +49,14 @@ std::vector<int64_t> ThreadParts(ir::UOpContext& ctx, ir::UOp sink, const Target
   if (SharedBytes(ctx, sink, axes, axis) > static_cast<double>(target.caches[1].bytes) / 2)
     return {};
   const Estimate e = EstimateKernel(ctx, sink);
+  // The next part of a thread needs no wake-up, but it is called for.
+  const double least_work = target.speeds.thread_work() / 2;
   const double most = kMostTwice * Computed(axes[axis], thread->amount);
   std::vector<int64_t> out;
   for (const int64_t parts : {8, 4, 2}) {
     const int64_t n = parts * target.threads;
     const bool fits = axes[axis].left % parts == 0 || Computed(axes[axis], n) <= most;
-    if (fits && (e.flops + e.bytes / 4) / static_cast<double>(n) >= kWorkPerPart) out.push_back(n);
+    if (fits && (e.flops + e.bytes / 4) / static_cast<double>(n) >= least_work) out.push_back(n);
   }
   return out;
 }

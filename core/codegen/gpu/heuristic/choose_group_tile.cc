@@ -18,20 +18,17 @@
 namespace uopd::codegen {
 namespace {
 
-constexpr int64_t kPieceBytes = 128;  // of a row that are copied at a time
-constexpr int64_t kGroupParts = 4;    // of the shared arrays, at most
-constexpr double kGroupLanes = 2048;  // multiply-adds of 16 bits of a processor in a cycle
-constexpr double kReadBytes = 128;    // that instructions read from shared memory in a cycle
-constexpr double kCopiedBytes =
-    40;  // that a processor gets from the second-level cache in a cycle, about
+constexpr int64_t kPieceBytes = 128;        // of a row that are copied at a time
+constexpr int64_t kGroupParts = 4;          // of the shared arrays, at most
 constexpr int64_t kMostAccumulators = 128;  // registers of a thread
 // That it should have besides. On an H200 products of 4096 and 8192 rows with tiles of 128
 // accumulators take 6 % less time where a group that copies leaves them 240 registers than with the
 // 224 that they have beside one warp.
 constexpr int64_t kOtherRegisters = 100;
 // Warps that copy alone save in each step the barrier of the block, and the beginning of copies by
-// a warp that computes. They take time once: to make more barriers, and to begin.
-constexpr double kStepCycles = 40, kRoleCycles = 400;
+// a warp that computes. They take time once: to make more barriers, and to begin. Measured on an
+// H200.
+constexpr double kRoleCycles = 400;
 
 // Groups along rows, and tiles of each group along rows.
 struct GroupShape {
@@ -45,16 +42,16 @@ double GroupCycles(const GroupShape& s, const MatrixInstruction& i, const Produc
   const double rows = tiles * i.m, columns = i.n;
   const double waves = std::ceil(std::ceil(p.m / rows) * std::ceil(p.n / columns) / target.units);
   return waves * p.steps *
-         std::max({rows * columns * p.bytes / 2 / kGroupLanes,
-                   tiles * (i.m + columns) * p.bytes / kReadBytes,
-                   (rows + columns) * p.bytes / kCopiedBytes});
+         std::max({rows * columns * p.bytes / 2 / target.speeds.warpgroup_products,
+                   tiles * (i.m + columns) * p.bytes / target.speeds.shared_bytes,
+                   (rows + columns) * p.bytes / target.speeds.second_level_bytes});
 }
 
 // Warps that copy alone, for a block of so many groups whose sum has so many steps.
 int64_t ProducerWarps(int64_t groups, int64_t accumulators, const MatrixInstruction& i,
                       double steps, const Target& target) {
   const int64_t threads = groups * i.sum_place.lanes();
-  if (!target.bulk_copies || steps * kStepCycles <= kRoleCycles) return 0;
+  if (!target.bulk_copies || steps * target.speeds.barrier_cycles <= kRoleCycles) return 0;
   const auto fits = [&](int64_t warps) {
     return threads + warps * target.warp_lanes <= target.max_block_threads;
   };

@@ -19,10 +19,7 @@ namespace {
 constexpr int64_t kCopiedSteps = 16;   // of the sum that are copied at a time
 constexpr int64_t kPipelineParts = 4;  // of the shared arrays, at most
 constexpr double kManyProducts = 5e8;
-constexpr double kLeastSize = 32;     // of both axes of the result, and of the sum
-constexpr double kSharedBytes = 128;  // that a processor loads from shared memory in a cycle
-constexpr double kMemoryBytes = 16;   // that it gets from memory, about
-constexpr double kUnitLanes = 128;    // multiply-adds of a processor in a cycle
+constexpr double kLeastSize = 32;  // of both axes of the result, and of the sum
 
 struct BlockTile {
   int64_t threads_m, threads_n, rows, columns;  // rows and columns of one thread
@@ -39,10 +36,11 @@ double BlockCycles(const BlockTile& t, const ProductSize& p, const Target& targe
       std::ceil(p.m / static_cast<double>(t.m())) * std::ceil(p.n / static_cast<double>(t.n()));
   const double waves = std::ceil(tiles / target.units);
   const double products = static_cast<double>(t.m() * t.n());
-  const double compute = products / kUnitLanes;
+  const double compute = products / target.speeds.products;
   const double registers = 4.0 * static_cast<double>(t.rows + t.columns) *
-                           static_cast<double>(t.threads_m * t.threads_n) / kSharedBytes;
-  const double memory = p.bytes * static_cast<double>(t.m() + t.n()) / kMemoryBytes;
+                           static_cast<double>(t.threads_m * t.threads_n) /
+                           target.speeds.shared_bytes;
+  const double memory = p.bytes * static_cast<double>(t.m() + t.n()) / target.speeds.memory_bytes;
   return waves * p.steps * std::max({compute, registers, memory});
 }
 

@@ -18,9 +18,7 @@ namespace uopd::codegen {
 namespace {
 
 constexpr int64_t kCopied = 32;  // steps of the sum that are copied at a time; half as many of tf32
-constexpr double kTensorLanes = 1024;  // multiply-adds of 16 bits of a processor in a cycle
-constexpr double kLoadCycles = 0.016;  // to load an element from shared memory, in words
-constexpr double kGlobalBytes = 16;    // that a processor gets from memory in a cycle, about
+constexpr double kHalfBytes = 2;
 
 // Warps along rows and columns, and tiles of the instruction of each warp. Largest first.
 struct WarpShape {
@@ -43,8 +41,9 @@ double WarpCycles(const WarpShape& s, const MatrixInstruction& i, const ProductS
       rows * static_cast<double>(s.warps_n) + columns * static_cast<double>(s.warps_m);
   const auto halves = static_cast<double>(HalvesOf(i));
   return waves * p.steps *
-         std::max({halves * rows * columns / kTensorLanes, halves * elements * kLoadCycles,
-                   p.bytes * (rows + columns) / kGlobalBytes});
+         std::max({halves * rows * columns / target.speeds.warp_products,
+                   halves * elements * kHalfBytes / target.speeds.shared_bytes,
+                   p.bytes * (rows + columns) / target.speeds.memory_bytes});
 }
 
 // Each element of a window is a step of its own: a piece of all of them would fill the shared

@@ -27,6 +27,8 @@ std::string ScheduleTarget::Text() const {
                         " kernel_loops=", limits.max_loops, " factors=", limits.factors.bits(),
                         " stage_bytes=", limits.stage_bytes, " units=", limits.units);
   if (limits.warp_products) out += " warp_products=1";
+  if (limits.speeds != (limits.units > 0 ? Speeds::OfGpu() : Speeds()))
+    Append(out, " speeds=", limits.speeds.Text());
   for (const auto& [name, other] : others) {
     if (other.threads != limits.threads) Append(out, " ", name, ".threads=", other.threads);
     if (other.units != limits.units) Append(out, " ", name, ".units=", other.units);
@@ -42,6 +44,7 @@ std::string ScheduleTarget::Text() const {
       Append(out, " ", name, ".stage_bytes=", other.stage_bytes);
     if (other.warp_products != limits.warp_products)
       Append(out, " ", name, ".warp_products=", other.warp_products ? 1 : 0);
+    if (other.speeds != limits.speeds) Append(out, " ", name, ".speeds=", other.speeds.Text());
     if (other.factors != limits.factors) Append(out, " ", name, ".factors=", other.factors.bits());
   }
   if (options.allowed_products == DtypeNumberSet()) return out;
