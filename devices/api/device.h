@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/base/status.h"
@@ -55,6 +56,9 @@ class Device : public std::enable_shared_from_this<Device> {
   // code.
   virtual absl::StatusOr<std::shared_ptr<Executable>> Load(const KernelCode& kernel_code) = 0;
   virtual absl::StatusOr<std::unique_ptr<Stream>> NewStream() = 0;
+  // Measures what target().speeds says of the device; a field that cannot be measured is 0. Takes
+  // under 300 ms of the whole device. nullopt: the speeds follow from the name of the chip.
+  virtual std::optional<Speeds> MeasureSpeeds() { return std::nullopt; }
   // Records a sequence of launches that streams of this device replay with `buffers` buffers.
   // INVALID_ARGUMENT: an executable of another device, a wrong count or shape, or a buffer index
   // outside of 0 to buffers - 1.

@@ -8,7 +8,8 @@
 namespace uopd::devices {
 
 struct DeviceInfo {
-  std::string name;  // "CPU:0", in the registry's spelling
+  std::string name;   // "CPU:0", in the registry's spelling
+  std::string model;  // of the chip, as its maker names it: "NVIDIA H200". Empty: unknown
   // The processor that the device uses. Devices with the same word compete for one processor: a
   // kernel on one device disturbs the measured times of kernels on the other.
   std::string processor = "host";

@@ -17,6 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "core/base/machine/small_file.h"
 
 namespace uopd::devices::cpu {
 namespace {
@@ -104,6 +105,17 @@ MachineFeatures ReadMachineFeatures() {
     for (auto& [name, has] : out) has = has && !absl::StartsWith(name, "amx");
   }
   return out;
+}
+
+std::string ModelName() {
+  // One paragraph for each processor; the first ones say all. Some machines name no model.
+  const std::string text = ReadSmallFile("/proc/cpuinfo").value_or("");
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    if (!absl::StartsWith(line, "model name")) continue;
+    const std::pair<std::string, std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 1));
+    return std::string(absl::StripAsciiWhitespace(parts.second));
+  }
+  return "";
 }
 
 std::string FeaturesText(const MachineFeatures& machine) {

@@ -16,6 +16,9 @@ using MachineFeatures = std::map<std::string, bool, std::less<>>;
 // Reads the features of the machine that runs this process. AMX is true only if the system permits it to this process.
 MachineFeatures ReadMachineFeatures();
 
+// "AMD EPYC 9654 96-Core Processor", as the system says. Empty if it does not.
+std::string ModelName();
+
 // "+adx,+aes,...", sorted: all features that the machine has.
 std::string FeaturesText(const MachineFeatures& machine);
 

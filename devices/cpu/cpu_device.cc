@@ -11,7 +11,9 @@
 #include "core/base/machine/process_limits.h"
 #include "devices/api/host/host_stream.h"
 #include "devices/api/host/thread_priority.h"
+#include "devices/cpu/cpu_baseline.h"
 #include "devices/cpu/disassemble.h"
+#include "devices/cpu/measure_speeds.h"
 
 namespace uopd::devices::cpu {
 namespace {
@@ -73,6 +75,7 @@ DeviceInfo MakeInfo(const CpuOptions& options, const Target& target) {
   info.peak_ops = PeakOps(target);
   info.runs_inline = !options.background;
   info.baseline = options.baseline;
+  info.model = ModelName();
   return info;
 }
 
@@ -125,6 +128,11 @@ absl::StatusOr<std::shared_ptr<Executable>> CpuDevice::Load(const KernelCode& ke
   }
   auto self = std::static_pointer_cast<CpuDevice>(shared_from_this());
   return std::make_shared<CpuExecutable>(std::move(self), kernel_code, std::move(code));
+}
+
+std::optional<Speeds> CpuDevice::MeasureSpeeds() {
+  constexpr int64_t kPart = 8;  // of the memory that the device may have
+  return cpu::MeasureSpeeds(target(), threads_, info().total_bytes / kPart);
 }
 
 absl::StatusOr<std::unique_ptr<Stream>> CpuDevice::NewStream() {

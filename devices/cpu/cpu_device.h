@@ -52,6 +52,7 @@ class CpuDevice final : public Device {
   absl::StatusOr<std::shared_ptr<Buffer>> Allocate(size_t bytes, MemoryKind kind) override;
   absl::StatusOr<std::shared_ptr<Executable>> Load(const KernelCode& kernel_code) override;
   absl::StatusOr<std::unique_ptr<Stream>> NewStream() override;
+  std::optional<Speeds> MeasureSpeeds() override;
 
   const CpuCompiler& cpu_compiler() const { return *compiler_; }
   // The threads for what the calling thread launches: those of its priority.

@@ -111,6 +111,7 @@ Target DescribeCuda(const CudaFacts& facts) {
 DeviceInfo CudaInfo(const CudaFacts& facts, int index, size_t limit_bytes) {
   DeviceInfo info;
   info.name = absl::StrCat("CUDA:", index);
+  info.model = facts.name;
   info.processor = "cuda:" + facts.bus_id;
   info.max_buffer_bytes = info.total_bytes = static_cast<int64_t>(limit_bytes);
   info.peak_ops = std::max(kFastestHz, static_cast<double>(facts.clock_hz)) * kOpsPerCycle *

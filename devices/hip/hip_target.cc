@@ -117,6 +117,7 @@ Target DescribeHip(const HipFacts& facts) {
 DeviceInfo HipInfo(const HipFacts& facts, int index, size_t limit_bytes) {
   DeviceInfo info;
   info.name = absl::StrCat("AMD:", index);
+  info.model = facts.name;
   info.processor = "hip:" + facts.bus_id;
   info.max_buffer_bytes = info.total_bytes = static_cast<int64_t>(limit_bytes);
   info.peak_ops = std::max(kHighestHz, static_cast<double>(facts.clock_hz)) * kMostPerCycle *

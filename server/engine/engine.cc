@@ -164,6 +164,7 @@ Engine::Engine(const Config& config, std::unique_ptr<GraphCompiler> graph_compil
       tune_operations_({.owner = LeaseOwner()}, compile_, *store_),
       kept_programs_(compile_, devices_),
       roofs_(*graph_compiler_, compile_),
+      measured_speeds_(*store_),
       sessions_(SessionOptionsOf(config), total_, task_pool_),
       task_pool_(RunThreads(),
                  {.all = static_cast<size_t>(config.limits_waiting()),

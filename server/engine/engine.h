@@ -28,6 +28,7 @@
 #include "server/engine/operate/daemon_status.h"
 #include "server/engine/operate/tune_operations.h"
 #include "server/engine/readiness.h"
+#include "server/engine/report/measured_speeds.h"
 #include "server/engine/report/roofs.h"
 #include "server/engine/run/run_service.h"
 #include "server/engine/session/peer_rates.h"
@@ -50,8 +51,7 @@ struct ExecuteCall {
   };
   Where where = Where::kOnTaskPool;
   uint64_t request_id = 0;  // 0: not idempotent
-  GraphRef graph;
-  CompileOptions options;
+  ResolvedRequest wanted;
   RunCall run;
   // What the request wants to know about its run (RunReport).
   int debug = 0;
@@ -158,6 +158,7 @@ class Engine {
   const BundleKeys& bundle_keys() const { return bundle_keys_; }
   void set_bundle_keys(BundleKeys keys) { bundle_keys_ = std::move(keys); }
   const CompileService& compiles() const { return compile_; }
+  MeasuredSpeeds& measured_speeds() { return measured_speeds_; }
   RecentFailures& failures() { return failures_; }
   Workers* workers() { return workers_.get(); }  // null: none
 
@@ -181,19 +182,20 @@ class Engine {
   absl::Status ReadToArea(Session& session, uint64_t handle, uint64_t offset,
                           const AreaRange& range);
 
+  // The first step of a request for a program. Takes microseconds: a large graph is hashed later.
+  ResolvedRequest Resolve(const GraphRef& graph, const CompileOptions& options);
   // Prepares the program of a request and calls `done` on any thread, perhaps before Prepare
-  // returns. Until then `request` and the bytes of `graph` stay where they are. Holds no thread
+  // returns. Until then `request` and the bytes of the graph stay where they are. Holds no thread
   // while it waits for others.
   using Prepared = absl::AnyInvocable<void(absl::StatusOr<std::shared_ptr<const Program>>)>;
-  void Prepare(RequestContext& request, const GraphRef& graph, const CompileOptions& options,
-               Prepared done);
+  void Prepare(RequestContext& request, ResolvedRequest wanted, Prepared done);
   // The pool that runs the request's program. REQUIRES: the program is prepared. A program that may
   // be long runs with low priority on threads of its own, so that small work finds a thread and the
   // processor.
   TaskPool& RunnerOf(const RequestContext& request);
   // True: the call takes only microseconds of the calling thread and is done when it returns. The
   // program is then prepared and small, and its devices run inline.
-  bool IsQuick(const GraphRef& graph, const CompileOptions& options);
+  static bool IsQuick(const ResolvedRequest& wanted);
   // Prepares the program if necessary, runs it, and calls `done` on any thread, perhaps before
   // Execute returns. Until then `request`, `session` and everything that `call` refers to stay
   // valid, and the session's turn is held.
@@ -239,11 +241,11 @@ class Engine {
   void WithProgram(RequestContext& request, Session* maybe_session, const ExecuteCall& call,
                    Prepared run);
   // Prepare, and the preparation, if it was begun.
-  std::shared_ptr<Preparation> Begin(RequestContext& request, const GraphRef& graph,
-                                     const CompileOptions& options, Prepared done);
+  std::shared_ptr<Preparation> Begin(RequestContext& request, ResolvedRequest wanted,
+                                     Prepared done);
   // The same for a call with a request id: Cancel ends the wait.
-  void PrepareUnlessCancelled(RequestContext& request, Session& session, const ExecuteCall& call,
-                              Prepared run);
+  void PrepareUnlessCancelled(RequestContext& request, Session& session, uint64_t id,
+                              ResolvedRequest wanted, Prepared run);
   std::shared_ptr<const Program> ProgramOf(RequestContext& request) const;
   // Fills in what the report of the request has before the run, which may take seconds, and then
   // calls `run` on the thread for the run.
@@ -305,6 +307,7 @@ class Engine {
   KeptPrograms kept_programs_;
   PreemptibleTable preemptible_;
   Roofs roofs_;
+  MeasuredSpeeds measured_speeds_;
   SessionTable sessions_;
   RunWatch watch_;
   // Declared last: the tasks of the pools use the members above, and end before these are

@@ -20,6 +20,24 @@ constexpr auto kElsewhere = [] { return false; };  // uses the store, or takes l
 
 uint64_t Size(int64_t v) { return static_cast<uint64_t>(std::max<int64_t>(v, 0)); }
 
+void Describe(engine::Engine& engine, engine::DeviceState& state, v1::DeviceDescription& out) {
+  const devices::Device& device = state.device();
+  out.set_name(device.info().name);
+  out.set_model(device.info().model);
+  out.set_target(device.target().Key());
+  const Speeds none = *Speeds::FromText("");
+  const Speeds measured = engine.measured_speeds().Get(state).value_or(none);
+  for (const Speeds::Field& field : Speeds::Fields()) {
+    const double assumed = device.target().speeds.*field.value, found = measured.*field.value;
+    if (assumed == 0 && found == 0) continue;
+    v1::DeviceSpeed* speed = out.add_speeds();
+    speed->set_name(std::string(field.name));
+    speed->set_unit(std::string(field.unit));
+    speed->set_assumed(assumed);
+    speed->set_measured(found);
+  }
+}
+
 engine::GraphRef GraphOf(const v1::GraphKey& key) { return {key.digest(), key.graph()}; }
 
 }  // namespace
@@ -48,6 +66,19 @@ grpc::ServerUnaryReactor* Service::GetCacheStats(grpc::CallbackServerContext* co
                  }
                  response->set_file_bytes(bytes);
                  response->set_max_bytes(Size(engine_.store().max_bytes()));
+                 return absl::OkStatus();
+               });
+}
+
+grpc::ServerUnaryReactor* Service::DescribeDevices(grpc::CallbackServerContext* context,
+                                                   const v1::DescribeDevicesRequest* request,
+                                                   v1::DescribeDevicesResponse* response) {
+  return Serve(engine_, {context, Method::kDescribeDevices, *request, *response, watch_},
+               kElsewhere, [=, this](RequestContext&) {
+                 for (const std::string& name : engine_.devices().names()) {
+                   const auto device = engine_.devices().Get(name);
+                   if (device.ok()) Describe(engine_, **device, *response->add_devices());
+                 }
                  return absl::OkStatus();
                });
 }

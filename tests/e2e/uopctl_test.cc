@@ -64,6 +64,7 @@ TEST_F(UopctlTest, EveryCommandPrintsOneObject) {
   DaemonProcess daemon(Folder(), {"--cache-cluster-sign-key=" + key, "--tune-candidates=4"});
   const std::string commands[] = {
       "devices",
+      "devices --verbose",
       "status",
       "sessions",
       "config",

@@ -20,7 +20,7 @@ std::string Format(double value, const char* unit) {
 }  // namespace
 
 std::vector<std::string> CacheKinds() {
-  return {"choice",     "cost_model", "draft",  "draft_choice", "graph",  "kernel",
+  return {"choice",     "cost_model", "draft",  "draft_choice", "graph",  "kernel",  "machine",
           "quarantine", "schedule",   "trials", "tune",         "tuning", "unproven"};
 }
 
