@@ -47,9 +47,9 @@ absl::Status Compile(const std::string& text, std::unique_ptr<devices::Registry>
       graph_compiler, store, devices, threads);
   engine::RequestContext request;
   std::promise<absl::Status> prepared;
-  service.Begin(request, {{}, graph}, head.options, [&](const engine::Preparation::Answer& answer) {
-    prepared.set_value(answer.status());
-  });
+  service.Begin(
+      request, {.graph = {{}, graph}, .options = head.options},
+      [&](const engine::Preparation::Answer& answer) { prepared.set_value(answer.status()); });
   return prepared.get_future().get();
 }
 

@@ -58,7 +58,7 @@ void Engine::RunIn(RequestContext& request, Session& session, const ExecuteCall&
   limits.terms = TermsOf(&session, id);
   RunInput input{request, std::move(program), session.buffers(), call.run, std::move(limits),
                  watch_,  task_pool_,         &preemptible_};
-  const ProgramKey key{digest, Resolved(call.options)};
+  const ProgramKey key{digest, call.wanted.options};
   session.NoteRun(digest);
   done = [this, &session, done = std::move(done)](absl::StatusOr<ExecuteResult> result) mutable {
     session.NoteRunEnd();

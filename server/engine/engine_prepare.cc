@@ -9,6 +9,19 @@
 #include "server/engine/run/streams.h"
 
 namespace uopd::engine {
+namespace {
+
+// Larger graphs are hashed by a thread of a pool: gRPC's threads serve other calls, too.
+constexpr size_t kMostHashedHere = 16 << 10;
+
+}  // namespace
+
+ResolvedRequest Engine::Resolve(const GraphRef& graph, const CompileOptions& options) {
+  ResolvedRequest out{.graph = graph, .options = Resolved(options)};
+  out.refused = Check(options, out.options);
+  if (out.refused.ok() && graph.bytes.size() <= kMostHashedHere) compile_.Find(out);
+  return out;
+}
 
 CompileOptions Engine::Resolved(CompileOptions options) const {
   const bool tunes = compile_.tunes() && !options.noopt && !options.reproducible;
@@ -48,9 +61,9 @@ std::shared_ptr<const Program> Engine::ProgramOf(RequestContext& request) const 
   return program;
 }
 
-void Engine::Prepare(RequestContext& request, const GraphRef& graph, const CompileOptions& wanted,
-                     Prepared done) {
-  Begin(request, graph, wanted, std::move(done));
+void Engine::Prepare(RequestContext& request, ResolvedRequest wanted, Prepared done) {
+  if (!wanted.refused.ok()) return done(wanted.refused);
+  Begin(request, std::move(wanted), std::move(done));
 }
 
 void Engine::StartTune(RequestContext& request, TuneWish wish, TuneStarted done) {
@@ -70,13 +83,10 @@ void Engine::StartTune(RequestContext& request, TuneWish wish, TuneStarted done)
                 });
 }
 
-std::shared_ptr<Preparation> Engine::Begin(RequestContext& request, const GraphRef& graph,
-                                           const CompileOptions& wanted, Prepared done) {
-  const CompileOptions options = Resolved(wanted);
-  absl::Status status = request.Check();
-  if (status.ok()) status = Check(wanted, options);
-  if (!status.ok()) return done(std::move(status)), nullptr;
-  return compile_.Begin(request, graph, options,
+std::shared_ptr<Preparation> Engine::Begin(RequestContext& request, ResolvedRequest wanted,
+                                           Prepared done) {
+  if (absl::Status over = request.Check(); !over.ok()) return done(std::move(over)), nullptr;
+  return compile_.Begin(request, std::move(wanted),
                         [this, &request, done = std::move(done)](
                             absl::StatusOr<std::shared_ptr<ProgramHandle>> made) mutable {
                           if (!made.ok()) return done(made.status());
@@ -85,14 +95,13 @@ std::shared_ptr<Preparation> Engine::Begin(RequestContext& request, const GraphR
                         });
 }
 
-void Engine::PrepareUnlessCancelled(RequestContext& request, Session& session,
-                                    const ExecuteCall& call, Prepared run) {
-  const uint64_t id = call.request_id;
+void Engine::PrepareUnlessCancelled(RequestContext& request, Session& session, uint64_t id,
+                                    ResolvedRequest wanted, Prepared run) {
   const auto cancellation = std::make_shared<Cancellation>();
   session.cancelled().Watch(id, cancellation);
   // The session, and what the call refers to, are valid until `run` is called.
   const auto preparation =
-      Begin(request, call.graph, call.options,
+      Begin(request, std::move(wanted),
             [&session, id,
              run = std::move(run)](absl::StatusOr<std::shared_ptr<const Program>> program) mutable {
               session.cancelled().Unwatch(id);
@@ -105,9 +114,8 @@ void Engine::PrepareUnlessCancelled(RequestContext& request, Session& session,
 
 void Engine::WithProgram(RequestContext& request, Session* maybe_session, const ExecuteCall& call,
                          Prepared run) {
-  const CompileOptions options = Resolved(call.options);
   absl::Status status = request.Check();
-  if (status.ok()) status = Check(call.options, options);
+  if (status.ok()) status = call.wanted.refused;
   if (!status.ok()) return run(std::move(status));
   run = [this, &request,
          run = std::move(run)](absl::StatusOr<std::shared_ptr<const Program>> program) mutable {
@@ -121,7 +129,8 @@ void Engine::WithProgram(RequestContext& request, Session* maybe_session, const 
     request.maybe_report->debug = call.debug;
     request.maybe_report->profile = call.profile;
   }
-  const bool there = compile_.FindFor(request, call.graph, options);
+  ResolvedRequest wanted = call.wanted;
+  const bool there = compile_.FindFor(request, wanted);
   if (there && call.where == ExecuteCall::Where::kHere && &RunnerOf(request) == &task_pool_) {
     return run(ProgramOf(request));
   }
@@ -138,8 +147,9 @@ void Engine::WithProgram(RequestContext& request, Session* maybe_session, const 
   };
   if (there) return post(ProgramOf(request));
   if (maybe_session != nullptr && call.request_id != 0)
-    return PrepareUnlessCancelled(request, *maybe_session, call, std::move(post));
-  Prepare(request, call.graph, call.options, std::move(post));
+    return PrepareUnlessCancelled(request, *maybe_session, call.request_id, std::move(wanted),
+                                  std::move(post));
+  Prepare(request, std::move(wanted), std::move(post));
 }
 
 void Engine::BeginReport(RequestContext& request, std::shared_ptr<const Program> program,
@@ -190,12 +200,9 @@ TaskPool& Engine::RunnerOf(const RequestContext& request) {
   return is_long ? long_runs_ : task_pool_;
 }
 
-bool Engine::IsQuick(const GraphRef& graph, const CompileOptions& options) {
-  // Hashing a large graph takes too long for this thread.
-  if (graph.bytes.size() > 16 << 10) return false;
-  const auto handle = compile_.Find(graph, Resolved(options));
-  if (handle == nullptr) return false;
-  const auto program = handle->Get();
+bool Engine::IsQuick(const ResolvedRequest& wanted) {
+  if (wanted.program == nullptr) return false;
+  const auto program = wanted.program->Get();
   return program->quick && RunsInline(*program);
 }
 

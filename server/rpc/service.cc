@@ -7,6 +7,7 @@
 namespace uopd::rpc {
 
 using engine::RequestContext;
+using engine::ResolvedRequest;
 using engine::Session;
 
 namespace {
@@ -82,18 +83,20 @@ grpc::ServerUnaryReactor* Service::Prepare(grpc::CallbackServerContext* context,
                                            v1::PrepareResponse* response) {
   return ServePrepare(engine_, {context, Method::kPrepare, *request, *response, watch_},
                       request->session_id(), [=, this](RequestContext& call, Done done) {
-                        rpc::Prepare(engine_, call, *request, response, std::move(done));
+                        rpc::Prepare(engine_,
+                                     {call, Resolve(engine_, *request), *request, response},
+                                     std::move(done));
                       });
 }
 
 grpc::ServerUnaryReactor* Service::Execute(grpc::CallbackServerContext* context,
                                            const v1::ExecuteRequest* request,
                                            v1::ExecuteResponse* response) {
-  // In the turn of the session this is a thread of the task pool, or the call is quick.
   return ServeExecute(
-      engine_, {context, Method::kExecute, *request, *response, watch_}, request->session_id(),
-      IsQuick(engine_, *request), [=, this](RequestContext& call, Session& session, Done done) {
-        rpc::Execute(engine_, call, session, *request, Where::kHere, response, std::move(done));
+      engine_, {context, Method::kExecute, *request, *response, watch_}, *request,
+      [=, this](RequestContext& call, Session& session, ResolvedRequest wanted, Done done) {
+        rpc::Execute(engine_, session, {call, std::move(wanted), *request, response},
+                     std::move(done));
       });
 }
 
@@ -128,10 +131,10 @@ grpc::ServerUnaryReactor* Service::CancelExecute(grpc::CallbackServerContext* co
 
 grpc::ServerUnaryReactor* Service::Run(grpc::CallbackServerContext* context,
                                        const v1::RunRequest* request, v1::RunResponse* response) {
-  return ServeRun(engine_, {context, Method::kRun, *request, *response, watch_},
-                  IsQuick(engine_, *request),
-                  [=, this](RequestContext& call, Where where, Done done) {
-                    rpc::Run(engine_, call, *request, where, response, std::move(done));
+  return ServeRun(engine_, {context, Method::kRun, *request, *response, watch_}, *request,
+                  [=, this](RequestContext& call, ResolvedRequest wanted, Where where, Done done) {
+                    rpc::Run(engine_, where, {call, std::move(wanted), *request, response},
+                             std::move(done));
                   });
 }
 

@@ -70,33 +70,41 @@ CompileService::CompileService(Options options, const GraphCompiler& graph_compi
           options_.threads, {},
           {.of_peer = PartOf(options_.threads, 3, 4), .of_flow = PartOf(options_.threads, 1, 2)}) {}
 
-std::shared_ptr<ProgramHandle> CompileService::Find(const GraphRef& ref,
-                                                    const CompileOptions& options) {
-  ProgramKey key{{}, options};
-  // If the bytes hash to the digest of a program, they are that program's canonical bytes.
-  if (!ref.bytes.empty()) {
-    key.digest = HashBytes(ref.bytes);
-    if (!ref.digest.empty() && ref.digest != key.digest.view()) return nullptr;
-  } else if (!key.digest.FromBytes(ref.digest)) {
-    return nullptr;
+void CompileService::Find(ResolvedRequest& wanted) {
+  if (wanted.program != nullptr && !IsStale(*wanted.program)) return;
+  wanted.program = nullptr;
+  const GraphRef& graph = wanted.graph;
+  if (!wanted.digest) {
+    Digest named;
+    if (!graph.bytes.empty())
+      wanted.digest = HashBytes(graph.bytes);
+    else if (named.FromBytes(graph.digest))
+      wanted.digest = named;
+    else
+      return;
   }
-  return Known(key);
+  // The request may name the digest of another form of the graph, or a wrong one.
+  if (!graph.digest.empty() && graph.digest != wanted.digest->view()) return;
+  // If the bytes hash to the digest of a program, they are that program's canonical bytes.
+  wanted.program = Known({*wanted.digest, wanted.options});
+}
+
+bool CompileService::IsStale(const ProgramHandle& program) const {
+  const auto made = program.Get();
+  return std::ranges::any_of(
+      made->devices, [&](const DeviceState* device) { return devices_.IsReplaced(*device); });
 }
 
 std::shared_ptr<ProgramHandle> CompileService::Known(const ProgramKey& key) {
   auto program = programs_.Find(key);
-  if (program == nullptr) return nullptr;
-  const auto made = program->Get();
-  const bool stale = std::ranges::any_of(
-      made->devices, [&](const DeviceState* device) { return devices_.IsReplaced(*device); });
-  if (!stale) return program;
+  if (program == nullptr || !IsStale(*program)) return program;
   programs_.Remove(key, program);  // its code is on a device that is lost
   return nullptr;
 }
 
-bool CompileService::FindFor(RequestContext& request, const GraphRef& ref,
-                             const CompileOptions& options) {
-  request.prepared = Find(ref, options);
+bool CompileService::FindFor(RequestContext& request, ResolvedRequest& wanted) {
+  Find(wanted);
+  request.prepared = wanted.program;
   if (request.prepared == nullptr) return false;
   CountInMemory();
   request.cache.schedule = CacheResult::kMemory;
@@ -108,17 +116,16 @@ size_t CompileService::waiting(const GraphRef& ref, const CompileOptions& option
   return flights_.waiting(FlightKey(HashBytes(ref.bytes), options));
 }
 
-std::shared_ptr<Preparation> CompileService::Begin(RequestContext& request, const GraphRef& ref,
-                                                   const CompileOptions& options,
+std::shared_ptr<Preparation> CompileService::Begin(RequestContext& request, ResolvedRequest wanted,
                                                    Preparation::Done done) {
   const Caller who = request.caller;  // a copy: the caller may leave at once
   auto caller = std::make_shared<Preparation>(request, timer_, std::move(done));
   caller->Watch();
   TaskPool& threads = request.background ? own_ : cold_;
-  threads.Post(who, [this, caller, ref, options, since = NowNs()] {
+  threads.Post(who, [this, caller, wanted = std::move(wanted), since = NowNs()]() mutable {
     if (!caller->Start()) return;
     caller->request().timings.Add(Phase::kQueue, NowNs() - since);
-    Serve(caller, ref, options);
+    Serve(caller, wanted);
   });
   return caller;
 }
@@ -155,19 +162,21 @@ absl::Status CompileService::WarmUpWorker() {
   return compiler_.Compile(device, source.record.name, source.text, {}, draft).status();
 }
 
-void CompileService::Serve(const std::shared_ptr<Preparation>& caller, const GraphRef& ref,
-                           const CompileOptions& options) {
+void CompileService::Serve(const std::shared_ptr<Preparation>& caller, ResolvedRequest& wanted) {
   RequestContext& request = caller->request();
+  const CompileOptions& options = wanted.options;
   if (absl::Status over = request.Check(); !over.ok()) return caller->Finish(std::move(over));
-  if (FindFor(request, ref, options)) return caller->Finish(request.prepared);
-  auto got = graphs_.Get(request, ref);
+  if (FindFor(request, wanted)) return caller->Finish(request.prepared);
+  auto got = graphs_.Get(request, wanted.graph, wanted.digest);
   if (!got.ok()) return caller->Finish(got.status());
   const std::unique_ptr<Graph> graph = *std::move(got);
   const ProgramKey key{graph->digest(), options};
-  if (auto program = Known(key)) {  // the client's form was not the canonical one
-    CountInMemory();
-    request.cache.schedule = CacheResult::kMemory;
-    return caller->Finish(std::move(program));
+  if (graph->digest() != wanted.digest) {  // the client's form was not the canonical one
+    if (auto program = Known(key)) {
+      CountInMemory();
+      request.cache.schedule = CacheResult::kMemory;
+      return caller->Finish(std::move(program));
+    }
   }
   flights_.Join(FlightKey(key.digest, options), caller,
                 [&](RequestContext& for_all) -> Preparation::Answer {

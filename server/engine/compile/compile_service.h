@@ -4,7 +4,7 @@
 // A request whose program is not prepared goes through these steps, from top to bottom. Each step
 // makes one artefact from the artefact before it:
 //
-//   GraphRef   what the client sent: bytes, a digest, or both
+//   ResolvedRequest   the bytes or the digest that the client sent, and its options
 //      │ graph.h             verifies it, or takes it from the store "graph"
 //   Graph
 //      │ schedule.h          takes it from the store "schedule", or makes it
@@ -35,6 +35,7 @@
 #include "server/engine/compile/program/program_flights.h"
 #include "server/engine/compile/program/program_table.h"
 #include "server/engine/compile/program/tuning_plan.h"
+#include "server/engine/compile/resolved_request.h"
 #include "server/engine/compile/schedule/graph.h"
 #include "server/engine/compile/schedule/schedule.h"
 #include "server/engine/compile/source/reproducer.h"
@@ -68,20 +69,20 @@ class CompileService {
   CompileService(Options options, const GraphCompiler& graph_compiler, cache::Store& store,
                  DeviceSet& devices, TaskPool& task_pool);
 
-  // Returns the program if it is prepared already. The only work is to hash the bytes, if there are
-  // any. Null if it is not prepared, also for an invalid reference.
-  std::shared_ptr<ProgramHandle> Find(const GraphRef& ref, const CompileOptions& options);
+  // Fills in the program if it is prepared, and takes it away if its device was lost. Hashes the
+  // bytes if nobody has. An invalid reference has no program.
+  void Find(ResolvedRequest& wanted);
 
   // The same. If the program is found, `request` gets it.
-  bool FindFor(RequestContext& request, const GraphRef& ref, const CompileOptions& options);
+  bool FindFor(RequestContext& request, ResolvedRequest& wanted);
 
   // Prepares without using this thread and calls `done`, perhaps before it returns. Until then
-  // `request` and the bytes of `ref` stay where they are. NOT_FOUND (program): only a digest is
+  // `request` and the bytes of the graph stay where they are. NOT_FOUND (program): only a digest is
   // given, and no graph with this digest is known. INVALID_ARGUMENT names the node at fault.
   // INTERNAL names a reproducer. Fills request.timings and request.cache. A request in the background is prepared by threads
   // and processes of the lowest priority.
-  std::shared_ptr<Preparation> Begin(RequestContext& request, const GraphRef& ref,
-                                     const CompileOptions& options, Preparation::Done done);
+  std::shared_ptr<Preparation> Begin(RequestContext& request, ResolvedRequest wanted,
+                                     Preparation::Done done);
 
   // Calls `work` on a thread of the lowest priority, with the graph of this digest or the reason why there
   // is none.
@@ -148,10 +149,11 @@ class CompileService {
  private:
   // The program of the key. Null: there is none, or its device was lost and opened again.
   std::shared_ptr<ProgramHandle> Known(const ProgramKey& key);
+  // Whether a device of the program was lost and opened again.
+  bool IsStale(const ProgramHandle& program) const;
   absl::Status WarmUpWorker();
   // For a caller that has a thread: finishes it with the program from the table, or joins a flight.
-  void Serve(const std::shared_ptr<Preparation>& caller, const GraphRef& ref,
-             const CompileOptions& options);
+  void Serve(const std::shared_ptr<Preparation>& caller, ResolvedRequest& wanted);
   // All steps from the graph to its program.
   Preparation::Answer Make(RequestContext& request, Graph& graph, const CompileOptions& options);
 

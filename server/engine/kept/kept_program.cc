@@ -109,19 +109,21 @@ std::shared_ptr<KeptProgram> KeptPrograms::Get(const Caller& caller, const Progr
         }
         CompileOptions once = preparing->key.options;
         once.beam = 0;  // it runs too rarely to be worth tuning
-        compile->Begin(preparing->request, {.bytes = preparing->prologue}, once,
-                       [preparing, compile](Preparation::Answer prologue) {
-                         if (!prologue.ok()) return preparing->Refuse(prologue.status());
-                         preparing->out->prologue = *std::move(prologue);
-                         compile->Begin(preparing->request, {.bytes = preparing->main},
-                                        preparing->key.options,
-                                        [preparing](Preparation::Answer main) {
-                                          if (!main.ok()) return preparing->Refuse(main.status());
-                                          preparing->out->main = *std::move(main);
-                                          absl::Status status = Complete(*preparing);
-                                          if (!status.ok()) preparing->Refuse(status);
-                                        });
-                       });
+        compile->Begin(
+            preparing->request, {.graph = {.bytes = preparing->prologue}, .options = once},
+            [preparing, compile](Preparation::Answer prologue) {
+              if (!prologue.ok()) return preparing->Refuse(prologue.status());
+              preparing->out->prologue = *std::move(prologue);
+              compile->Begin(
+                  preparing->request,
+                  {.graph = {.bytes = preparing->main}, .options = preparing->key.options},
+                  [preparing](Preparation::Answer main) {
+                    if (!main.ok()) return preparing->Refuse(main.status());
+                    preparing->out->main = *std::move(main);
+                    absl::Status status = Complete(*preparing);
+                    if (!status.ok()) preparing->Refuse(status);
+                  });
+            });
       });
   return preparing->out;
 }

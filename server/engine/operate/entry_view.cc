@@ -21,10 +21,11 @@ bool IsChoice(const cache::Row& row) {
   return row.store == kOptimisedStores.choice || row.store == kDraftStores.choice;
 }
 
-// A graph and a choice lie under the digest of the graph; a schedule under the bytes of it.
+// A graph, its schedule and a choice lie under the digest of the graph. A tuned kernel lies under
+// the bytes of its own graph.
 std::string GraphDigest(const cache::Row& row) {
-  return row.store == "graph" || IsChoice(row) ? absl::BytesToHexString(row.semantic)
-                                               : HashBytes(row.semantic).Hex();
+  const bool by_digest = row.store == "graph" || row.store == "schedule" || IsChoice(row);
+  return by_digest ? absl::BytesToHexString(row.semantic) : HashBytes(row.semantic).Hex();
 }
 
 std::string GraphName(const cache::Row& row) {

@@ -316,12 +316,22 @@ void FreeBuffers(engine::Session& session, const v1::FreeBuffersRequest& request
   session.buffers().Free({request.handles().data(), static_cast<size_t>(request.handles().size())});
 }
 
-void Prepare(engine::Engine& engine, engine::RequestContext& context,
-             const v1::PrepareRequest& request, v1::PrepareResponse* response, Done done) {
+engine::ResolvedRequest Resolve(engine::Engine& engine, const v1::PrepareRequest& request) {
+  return engine.Resolve(GraphOf(request), ToCompileOptions(request.options()));
+}
+engine::ResolvedRequest Resolve(engine::Engine& engine, const v1::ExecuteRequest& request) {
+  return engine.Resolve(GraphOf(request), ToCompileOptions(request.options()));
+}
+engine::ResolvedRequest Resolve(engine::Engine& engine, const v1::RunRequest& request) {
+  return engine.Resolve({{}, request.graph()}, ToCompileOptions(request.options()));
+}
+
+void Prepare(engine::Engine& engine, PrepareCall call, Done done) {
+  auto& [context, wanted, request, response] = call;
   if (!request.graph().empty())
     engine::CountReceived(context.caller.tenant, request.graph().size());
-  engine.Prepare(context, GraphOf(request), ToCompileOptions(request.options()),
-                 [&context, response, done = std::move(done)](
+  engine.Prepare(context, std::move(wanted),
+                 [&context = context, response = response, done = std::move(done)](
                      absl::StatusOr<std::shared_ptr<const engine::Program>> program) mutable {
                    if (!program.ok()) return done(program.status());
                    response->set_digest(std::string((*program)->digest.view()));
@@ -332,22 +342,20 @@ void Prepare(engine::Engine& engine, engine::RequestContext& context,
                  });
 }
 
-void Execute(engine::Engine& engine, engine::RequestContext& context, engine::Session& session,
-             const v1::ExecuteRequest& request, Where where, v1::ExecuteResponse* response,
-             Done done) {
+void Execute(engine::Engine& engine, engine::Session& session, ExecuteCall wanted_call, Done done) {
+  auto& [context, wanted, request, response] = wanted_call;
   auto arguments =
       std::make_unique<Arguments>(ToArguments(context.caller.tenant, request.arguments()));
   engine::ExecuteCall call;
-  call.where = where;
+  call.where = Where::kHere;  // in the turn of its session
   call.request_id = request.request_id();
-  call.graph = GraphOf(request);
-  call.options = ToCompileOptions(request.options());
+  call.wanted = std::move(wanted);
   AskForReport(request.options(), call);
   call.run = RunCallOf(request, *arguments);
   call.run.free_buffers = {request.free_buffers().data(),
                            static_cast<size_t>(request.free_buffers().size())};
   engine.Execute(context, session, call,
-                 [&context, response, arguments = std::move(arguments),
+                 [&context = context, response = response, arguments = std::move(arguments),
                   done = std::move(done)](absl::StatusOr<engine::ExecuteResult> result) mutable {
                    const absl::Status status = result.status();
                    if (status.ok()) FillResult(context, *std::move(result), response);
@@ -363,8 +371,8 @@ absl::Status CancelExecute(engine::Session& session, const v1::CancelExecuteRequ
   return absl::OkStatus();
 }
 
-void Run(engine::Engine& engine, engine::RequestContext& context, const v1::RunRequest& request,
-         Where where, v1::RunResponse* response, Done done) {
+void Run(engine::Engine& engine, Where where, OneRunCall wanted_call, Done done) {
+  auto& [context, wanted, request, response] = wanted_call;
   engine::CountReceived(context.caller.tenant, request.graph().size());
   // Keeps the digest that the engine finds.
   struct State {
@@ -380,13 +388,12 @@ void Run(engine::Engine& engine, engine::RequestContext& context, const v1::RunR
   }
   engine::ExecuteCall call;
   call.where = where;
-  call.graph.bytes = request.graph();
-  call.options = ToCompileOptions(request.options());
+  call.wanted = std::move(wanted);
   AskForReport(request.options(), call);
   call.run = RunCallOf(request, state->arguments);
   Digest* const digest = &state->digest;
   engine.RunOnce(context, call, digest,
-                 [&context, response, state = std::move(state),
+                 [&context = context, response = response, state = std::move(state),
                   done = std::move(done)](absl::StatusOr<engine::ExecuteResult> result) mutable {
                    const absl::Status status = result.status();
                    if (status.ok()) {
@@ -457,14 +464,14 @@ absl::Status UploadChunk(engine::Engine& engine, engine::Session& session,
   return status;
 }
 
-bool IsQuick(engine::Engine& engine, const v1::ExecuteRequest& request) {
+bool IsQuick(const engine::ResolvedRequest& wanted, const v1::ExecuteRequest& request) {
   return !WantsReport(request.options()) && HasLittleData(request) &&
-         engine.IsQuick(GraphOf(request), ToCompileOptions(request.options()));
+         engine::Engine::IsQuick(wanted);
 }
 
-bool IsQuick(engine::Engine& engine, const v1::RunRequest& request) {
+bool IsQuick(const engine::ResolvedRequest& wanted, const v1::RunRequest& request) {
   return !WantsReport(request.options()) && HasLittleData(request) &&
-         engine.IsQuick({{}, request.graph()}, ToCompileOptions(request.options()));
+         engine::Engine::IsQuick(wanted);
 }
 
 bool IsQuick(const v1::CreateBuffersRequest& request) {

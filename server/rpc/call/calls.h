@@ -30,14 +30,25 @@ void FreeBuffers(engine::Session& session, const v1::FreeBuffersRequest& request
 // return. Until then all arguments stay where they are.
 using Done = absl::AnyInvocable<void(absl::Status)>;
 using Where = engine::ExecuteCall::Where;
-void Prepare(engine::Engine& engine, engine::RequestContext& context,
-             const v1::PrepareRequest& request, v1::PrepareResponse* response, Done done);
-void Execute(engine::Engine& engine, engine::RequestContext& context, engine::Session& session,
-             const v1::ExecuteRequest& request, Where where, v1::ExecuteResponse* response,
-             Done done);
+// What a request asks for. The first step of each of these calls.
+engine::ResolvedRequest Resolve(engine::Engine& engine, const v1::PrepareRequest& request);
+engine::ResolvedRequest Resolve(engine::Engine& engine, const v1::ExecuteRequest& request);
+engine::ResolvedRequest Resolve(engine::Engine& engine, const v1::RunRequest& request);
+// A call with its message and what that asks for.
+template <class Request, class Response>
+struct ResolvedCall {
+  engine::RequestContext& context;
+  engine::ResolvedRequest wanted;
+  const Request& request;
+  Response* response;
+};
+using PrepareCall = ResolvedCall<v1::PrepareRequest, v1::PrepareResponse>;
+using ExecuteCall = ResolvedCall<v1::ExecuteRequest, v1::ExecuteResponse>;
+using OneRunCall = ResolvedCall<v1::RunRequest, v1::RunResponse>;
+void Prepare(engine::Engine& engine, PrepareCall call, Done done);
+void Execute(engine::Engine& engine, engine::Session& session, ExecuteCall call, Done done);
 absl::Status CancelExecute(engine::Session& session, const v1::CancelExecuteRequest& request);
-void Run(engine::Engine& engine, engine::RequestContext& context, const v1::RunRequest& request,
-         Where where, v1::RunResponse* response, Done done);
+void Run(engine::Engine& engine, Where where, OneRunCall call, Done done);
 // Writes one message of an upload. `expected` is the offset at which its data must begin. It is
 // then set to the offset for the next message.
 absl::Status WriteChunk(engine::Engine& engine, engine::Session& session, uint64_t handle,
@@ -50,8 +61,8 @@ absl::Status UploadChunk(engine::Engine& engine, engine::Session& session,
                          const v1::UploadRequest& request);
 
 // True if the call takes only microseconds, so that the receiving thread may run it.
-bool IsQuick(engine::Engine& engine, const v1::ExecuteRequest& request);
-bool IsQuick(engine::Engine& engine, const v1::RunRequest& request);
+bool IsQuick(const engine::ResolvedRequest& wanted, const v1::ExecuteRequest& request);
+bool IsQuick(const engine::ResolvedRequest& wanted, const v1::RunRequest& request);
 bool IsQuick(const v1::CreateBuffersRequest& request);
 bool IsQuick(const engine::Session& session, const v1::UploadRequest& request);
 

@@ -177,17 +177,20 @@ grpc::ServerUnaryReactor* ServePrepare(engine::Engine& engine, const Incoming& i
   });
 }
 
-// For Run: start(RequestContext&, Where, Done) works on this thread if that takes microseconds.
+// For Run: start(RequestContext&, ResolvedRequest, Where, Done) works on this thread if that takes
+// microseconds.
 template <class Start>
-grpc::ServerUnaryReactor* ServeRun(engine::Engine& engine, const Incoming& incoming, bool quick,
-                                   Start start) {
+grpc::ServerUnaryReactor* ServeRun(engine::Engine& engine, const Incoming& incoming,
+                                   const v1::RunRequest& message, Start start) {
   auto call = std::make_unique<UnaryCall>(engine, incoming);
   absl::Status status = call->scope().admitted();
   if (status.ok()) status = call->CheckUnread();
   if (!status.ok()) return FinishHere(*call, status);
+  engine::ResolvedRequest wanted = Resolve(engine, message);
+  const bool quick = IsQuick(wanted, message);
   const auto begin = [&](UnaryCallPtr begun) {
     engine::RequestContext& request = begun->request();
-    start(request, quick ? Where::kHere : Where::kOnTaskPool,
+    start(request, std::move(wanted), quick ? Where::kHere : Where::kOnTaskPool,
           [call = std::move(begun)](const absl::Status& ended) { call->Finish(ended); });
   };
   if (!quick) return ServeLater(std::move(call), {}, begin);
@@ -196,11 +199,13 @@ grpc::ServerUnaryReactor* ServeRun(engine::Engine& engine, const Incoming& incom
   return reactor;
 }
 
-// For Execute: start(RequestContext&, Session&, Done) works in the order of the session and holds
-// its turn until Done. It works on this thread if no call is ahead and the work takes microseconds.
+// For Execute: start(RequestContext&, Session&, ResolvedRequest, Done) works in the order of the
+// session and holds its turn until Done. It works on this thread if no call is ahead and the work
+// takes microseconds, else on a thread of the task pool.
 template <class Start>
 grpc::ServerUnaryReactor* ServeExecute(engine::Engine& engine, const Incoming& incoming,
-                                       const std::string& session_id, bool quick, Start start) {
+                                       const v1::ExecuteRequest& message, Start start) {
+  const std::string& session_id = message.session_id();
   auto call = std::make_unique<UnaryCall>(engine, incoming);
   call->NameSession(session_id);
   absl::Status status = call->scope().admitted();
@@ -209,11 +214,12 @@ grpc::ServerUnaryReactor* ServeExecute(engine::Engine& engine, const Incoming& i
   auto used = engine.sessions().Use(session_id, call->scope().tenant());
   if (!used.ok()) return FinishHere(*call, used.status());
   engine::Session& session = **used;
-  if (quick && !session.buffers().HasUnfilled() && session.strand().TryEnter()) {
+  engine::ResolvedRequest wanted = Resolve(engine, message);
+  if (IsQuick(wanted, message) && !session.buffers().HasUnfilled() && session.strand().TryEnter()) {
     grpc::ServerUnaryReactor* const reactor = call->reactor();
     engine::RequestContext& request = call->request();
     start(
-        request, session,
+        request, session, std::move(wanted),
         [call = std::move(call), held = *std::move(used)](const absl::Status& ended) {
           held->strand().Leave();  // before the answer: the client's next call finds nothing ahead
           call->Finish(ended);
@@ -225,7 +231,7 @@ grpc::ServerUnaryReactor* ServeExecute(engine::Engine& engine, const Incoming& i
     engine::Admission admission = waiting->TakeAdmission();
     session.strand().Post(
         std::move(admission), request,
-        [call = std::move(waiting), held = *std::move(used),
+        [call = std::move(waiting), held = *std::move(used), wanted = std::move(wanted),
          start](engine::Strand::Turn turn) mutable {
           absl::Status begun = call->EndQueue();
           if (begun.ok()) begun = call->CheckUnread();  // those ahead may have left theirs unread
@@ -237,7 +243,7 @@ grpc::ServerUnaryReactor* ServeExecute(engine::Engine& engine, const Incoming& i
             call->Finish(ended);
           };
           if (!begun.ok()) return done(begun);
-          start(request, session, std::move(done));
+          start(request, session, std::move(wanted), std::move(done));
         });
   });
 }

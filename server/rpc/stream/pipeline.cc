@@ -140,7 +140,8 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     return out;
   }
 
-  // Only the thread that serves uses current_, method_, charge_, answer_, failed_epoch_, request_, session_ and work_.
+  // Only the thread that serves uses current_, method_, charge_, answer_, failed_epoch_, request_, session_,
+  // wanted_ and work_.
   std::optional<Answer> Serve(Request& request) override {
     current_ = std::move(request.message);
     charge_ = std::move(request.charge);
@@ -172,6 +173,7 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     auto session = engine_.sessions().Use(SessionId(), scope_.tenant());
     if (!session.ok()) return Answered(session.status());
     session_ = *std::move(session);
+    if (current_.has_execute()) wanted_ = Resolve(engine_, current_.execute());
     if (IsQuickCall() && session_->strand().TryEnter()) return ServeHere();
     NameCaller(context_, SessionId(), request_.caller);
     auto admission = engine_.task_pool().Admit(request_.caller);
@@ -226,8 +228,10 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     engine_.task_pool().Post(request_, [self = shared_from_this(),
                                         admission = *std::move(admission)]() mutable {
       self->EndQueue();
-      rpc::Prepare(self->engine_, self->request_, self->current_.prepare(),
-                   self->answer_.mutable_prepare(),
+      const v1::PrepareRequest& message = self->current_.prepare();
+      rpc::Prepare(self->engine_,
+                   {self->request_, Resolve(self->engine_, message), message,
+                    self->answer_.mutable_prepare()},
                    [self, admission = std::move(admission)](const absl::Status& status) mutable {
                      admission.Leave();
                      self->OnServed(self->Answered(status));
@@ -284,7 +288,7 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     if (current_.has_upload()) return IsQuick(*session_, current_.upload());
     if (current_.has_create_buffers()) return IsQuick(current_.create_buffers());
     if (session_->buffers().HasUnfilled()) return false;
-    return !current_.has_execute() || IsQuick(engine_, current_.execute());
+    return !current_.has_execute() || IsQuick(*wanted_, current_.execute());
   }
 
   // Serves the message, in the turn of its session.
@@ -292,8 +296,9 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     const absl::Status wanted_still = request_.Check();
     if (!wanted_still.ok()) return done(wanted_still);
     if (!current_.has_execute()) return done(CallAtOnce());
-    rpc::Execute(engine_, request_, *session_, current_.execute(), Where::kHere,
-                 answer_.mutable_execute(), std::move(done));
+    rpc::Execute(engine_, *session_,
+                 {request_, *std::move(wanted_), current_.execute(), answer_.mutable_execute()},
+                 std::move(done));
   }
 
   absl::Status CallAtOnce() {
@@ -342,6 +347,7 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     FillError(status, &answer_);
     RecordEnd(engine_, method_, request_, status);
     session_ = {};
+    wanted_.reset();
     current_.Clear();
     charge_ = {};
     out.held = BytesOf(answer_);
@@ -368,6 +374,7 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
       std::make_shared<engine::Cancellation>();  // for all calls of the stream
   engine::RequestContext request_;
   engine::SessionUse session_;
+  std::optional<engine::ResolvedRequest> wanted_;  // of an Execute
   engine::Work work_;
   ClientWait wait_;  // for an answer to be taken
   std::atomic<bool> closed_{false};

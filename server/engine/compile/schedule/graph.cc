@@ -23,7 +23,8 @@ absl::Status BadDigest(std::string_view digest) {
 
 absl::StatusOr<std::unique_ptr<Graph>> Graph::Verify(std::string_view bytes,
                                                      const GraphLimits& limits,
-                                                     Interrupt& interrupt) {
+                                                     Interrupt& interrupt,
+                                                     const std::optional<Digest>& digest) {
   std::unique_ptr<Graph> graph(new Graph(limits));
   UOPD_ASSIGN(graph->memory_, limits.Charge(bytes.size()));
   const InterruptScope scope(*graph->ctx_, interrupt);
@@ -31,7 +32,7 @@ absl::StatusOr<std::unique_ptr<Graph>> Graph::Verify(std::string_view bytes,
   UOPD_TRY(interrupt.Check());
   graph->bytes_ = ir::Encode(*graph->ctx_, graph->sink_);
   UOPD_TRY(interrupt.Check());
-  graph->digest_ = HashBytes(graph->bytes_);
+  graph->digest_ = digest && graph->bytes_ == bytes ? *digest : HashBytes(graph->bytes_);
   return graph;
 }
 
@@ -60,11 +61,12 @@ void Graph::DropNodes() {
   memory_ = nullptr;
 }
 
-absl::StatusOr<std::unique_ptr<Graph>> Graphs::Get(RequestContext& request, const GraphRef& ref) {
+absl::StatusOr<std::unique_ptr<Graph>> Graphs::Get(RequestContext& request, const GraphRef& ref,
+                                                   const std::optional<Digest>& digest) {
   if (ref.bytes.empty()) return Load(ref.digest);
   ScopedPhase phase(Phase::kVerify, &request.timings);
   Interrupt interrupt(request.deadline, request.cancelled);
-  UOPD_ASSIGN(std::unique_ptr<Graph> graph, Graph::Verify(ref.bytes, limits_, interrupt));
+  UOPD_ASSIGN(std::unique_ptr<Graph> graph, Graph::Verify(ref.bytes, limits_, interrupt, digest));
   if (!ref.digest.empty() && ref.digest != graph->digest().view()) {
     return absl::InvalidArgumentError(
         Cat("digest is not that of the graph (", graph->digest().Hex(), ")"));

@@ -11,6 +11,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -67,11 +68,11 @@ class InterruptScope {
 // Used by one thread at a time.
 class Graph {
  public:
-  // Verifies bytes in any form. INVALID_ARGUMENT names the node at fault. RESOURCE_EXHAUSTED: clients hold too much memory for
-  // the nodes of such a graph.
-  static absl::StatusOr<std::unique_ptr<Graph>> Verify(std::string_view bytes,
-                                                       const GraphLimits& limits,
-                                                       Interrupt& interrupt);
+  // Verifies bytes in any form. `digest`: of `bytes`, if it is known. INVALID_ARGUMENT names the
+  // node at fault. RESOURCE_EXHAUSTED: clients hold too much memory for the nodes of such a graph.
+  static absl::StatusOr<std::unique_ptr<Graph>> Verify(
+      std::string_view bytes, const GraphLimits& limits, Interrupt& interrupt,
+      const std::optional<Digest>& digest = std::nullopt);
   // A graph that was read from the store. REQUIRES: invariants (1) and (2).
   static std::unique_ptr<Graph> Stored(std::string bytes, const Digest& digest,
                                        const GraphLimits& limits);
@@ -109,7 +110,9 @@ class Graphs {
 
   // NOT_FOUND (program): only a digest is given, and the store does not have the graph.
   // INVALID_ARGUMENT: the graph fails verification, or the digest is not the digest of the graph.
-  absl::StatusOr<std::unique_ptr<Graph>> Get(RequestContext& request, const GraphRef& ref);
+  // `digest`: of the bytes, if it is known.
+  absl::StatusOr<std::unique_ptr<Graph>> Get(RequestContext& request, const GraphRef& ref,
+                                             const std::optional<Digest>& digest = std::nullopt);
   // Puts a new graph into the store. From then on its digest is enough to name it.
   void Keep(const Graph& graph);
 

@@ -68,7 +68,7 @@ absl::StatusOr<KeyExplanation> KeyExplainer::Explain(const RequestContext& reque
   UOPD_ASSIGN(const ScheduleTarget target,
               ScheduleTargetOf(graph->ctx(), graph->sink(), devices_, options));
   store_.Flush().IgnoreError();  // also see entries that are on their way to the disk
-  const cache::Key wanted = ScheduleKey(graph->bytes(), graph_compiler_, target);
+  const cache::Key wanted = ScheduleKey(graph->digest(), graph_compiler_, target);
   KeyExplanation out;
   out.a = graph->digest();
   const auto cached = store_.KeyOf(wanted.address());
@@ -97,7 +97,7 @@ void KeyExplainer::LogMiss(RequestContext& request, const ir::UOpContext& ctx, i
                            const cache::Key& wanted) {
   if (!LogEnabled(LogLevel::kDebug)) return;
   KeyExplanation found;
-  found.a = HashBytes(wanted.semantic());
+  found.a.FromBytes(wanted.semantic());
   Interrupt interrupt(request.deadline, request.cancelled);
   const absl::Status searched = FindNearest(interrupt, ctx, sink, wanted, kLoggedEntries, found);
   if (!searched.ok() || !found.has_b || found.differences.empty()) {
@@ -115,33 +115,40 @@ absl::Status KeyExplainer::FindNearest(Interrupt& interrupt, const ir::UOpContex
                                        KeyExplanation& out) {
   const auto sketch = ir::Sketch(ctx, sink, interrupt);
   std::optional<cache::Key> best;
+  std::string best_graph;
   size_t bytes = 0;
   for (const cache::EntryInfo& entry : store_.List("schedule", entries)) {
     UOPD_TRY(interrupt.Check());
     auto key = store_.KeyOf(entry.address);
     if (!key.has_value()) continue;
     double similarity = 0;
+    std::string graph;
     if (key->semantic() == wanted.semantic()) {
       similarity = 2;  // no other graph can be nearer than the same graph in another environment
     } else {
-      bytes += key->semantic().size();
+      // The store may have dropped the graph of a schedule that it still has.
+      auto row = store_.ReadRow(GraphKey(key->semantic()).address());
+      if (!row.ok() || !row->has_value()) continue;
+      graph = std::move((*row)->value);
+      bytes += graph.size();
       if (bytes > kMaxBytes) break;
-      const auto other = SketchOf(entry.address, key->semantic(), interrupt);
+      const auto other = SketchOf(entry.address, graph, interrupt);
       if (other != nullptr) similarity = ir::Similarity(sketch, *other);
     }
     // Of equally similar entries, take the one that was used last.
     if (similarity <= out.similarity) continue;
     out.similarity = similarity;
     best = std::move(key);
+    best_graph = std::move(graph);
   }
   UOPD_TRY(interrupt.Check());
   out.similarity = std::min(out.similarity, 1.0);
   if (!best.has_value()) return absl::OkStatus();
   out.has_b = true;
-  out.b = HashBytes(best->semantic());
+  out.b.FromBytes(best->semantic());
   DiffEnvironments(wanted.environment(), best->environment(), out.differences);
   if (out.a == out.b) return absl::OkStatus();
-  UOPD_ASSIGN(std::unique_ptr<Graph> other, Graph::Verify(best->semantic(), limits_, interrupt));
+  UOPD_ASSIGN(std::unique_ptr<Graph> other, Graph::Verify(best_graph, limits_, interrupt));
   for (ir::Difference& d :
        ir::Diff(ctx, sink, other->ctx(), other->sink(), kMaxDifferences, interrupt))
     out.differences.push_back(std::move(d));

@@ -16,16 +16,16 @@ constexpr char kScheduleStore[] = "schedule";
 
 }  // namespace
 
-cache::Key ScheduleKey(std::string graph_bytes, const GraphCompiler& graph_compiler,
+cache::Key ScheduleKey(const Digest& graph, const GraphCompiler& graph_compiler,
                        const ScheduleTarget& target) {
-  return {kScheduleStore, std::move(graph_bytes),
+  return {kScheduleStore, std::string(graph.view()),
           Cat(graph_compiler.ScheduleEnvironment(), " ", target.Text())};
 }
 
 absl::StatusOr<schedule::Schedule> Schedules::Get(RequestContext& request, Graph& graph,
                                                   const CompileOptions& options) {
   UOPD_ASSIGN(const ScheduleTarget target, TargetOf(request, graph, options));
-  const cache::Key key = ScheduleKey(graph.bytes(), graph_compiler_, target);
+  const cache::Key key = ScheduleKey(graph.digest(), graph_compiler_, target);
   cache::LoadOptions load{
       .limits = request.wait_limits(),
       .use = options.caches_compiles() ? cache::Use::kReadAndKeep : cache::Use::kNone};

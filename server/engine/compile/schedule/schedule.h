@@ -15,8 +15,8 @@ namespace uopd::engine {
 
 class KeyExplainer;
 
-// The key of a graph's schedule. `graph_bytes` is the canonical form of the graph.
-cache::Key ScheduleKey(std::string graph_bytes, const GraphCompiler& graph_compiler,
+// The key of the schedule of the graph with this digest. The store "graph" has the graph.
+cache::Key ScheduleKey(const Digest& graph, const GraphCompiler& graph_compiler,
                        const ScheduleTarget& target);
 
 // Thread-safe. If several callers want the same schedule at the same time, it is made once.

@@ -87,7 +87,9 @@ class EngineTest : public ::testing::Test {
   }
   absl::Status Prepare(RequestContext& request, const std::string& graph) {
     using Made = absl::StatusOr<std::shared_ptr<const Program>>;
-    return Await<Made>([&](auto done) { engine_->Prepare(request, {"", graph}, {}, done); })
+    return Await<Made>([&](auto done) {
+             engine_->Prepare(request, engine_->Resolve({"", graph}, {}), done);
+           })
         .status();
   }
   absl::Status Compile() {
@@ -111,8 +113,7 @@ class EngineTest : public ::testing::Test {
     }
     ExecuteCall call;
     call.request_id = request_id;
-    call.graph = {"", adam_};
-    call.options = options;
+    call.wanted = engine_->Resolve({"", adam_}, options);
     call.run.arguments = arguments;
     return Execute(request, session, call);
   }
@@ -236,7 +237,7 @@ TEST(LostDeviceTest, ProgramsAreMadeAgainForTheNewDevice) {
     RequestContext request;
     ExecuteCall call;
     call.where = ExecuteCall::Where::kHere;
-    call.graph = {"", graph};
+    call.wanted = (*engine)->Resolve({"", graph}, {});
     const std::vector<Argument> arguments = {{.buffer = handle}};
     call.run.arguments = arguments;
     return Await<absl::StatusOr<ExecuteResult>>(
@@ -291,7 +292,7 @@ class LongRunTest : public EngineTest {
     const Argument out = {.buffer = 1};
     ExecuteCall call;
     call.request_id = request_id;
-    call.graph = {"", graph};
+    call.wanted = engine_->Resolve({"", graph}, {});
     call.run.arguments = std::span(&out, 1);
     return Execute(request, session, call).status();
   }

@@ -94,13 +94,22 @@ Result Await(Start start) {
   return result.get();
 }
 
+// The program that is prepared; null: none.
+inline std::shared_ptr<ProgramHandle> FindProgram(CompileService& service, const GraphRef& ref,
+                                                  const CompileOptions& options = {}) {
+  ResolvedRequest wanted{.graph = ref, .options = options};
+  service.Find(wanted);
+  return wanted.program;
+}
+
 // What CompileService::Begin gives, for a request without a Cancellation: its limits are polled.
 inline Preparation::Answer WaitForProgram(CompileService& service, RequestContext& request,
                                           const GraphRef& ref, const CompileOptions& options) {
-  if (service.FindFor(request, ref, options)) return request.prepared;
+  ResolvedRequest wanted{.graph = ref, .options = options};
+  if (service.FindFor(request, wanted)) return request.prepared;
   auto promise = std::make_shared<std::promise<Preparation::Answer>>();
   std::future<Preparation::Answer> answer = promise->get_future();
-  const auto caller = service.Begin(request, ref, options, [promise](Preparation::Answer given) {
+  const auto caller = service.Begin(request, wanted, [promise](Preparation::Answer given) {
     promise->set_value(std::move(given));
   });
   while (answer.wait_for(std::chrono::milliseconds(5)) != std::future_status::ready) {

@@ -134,7 +134,7 @@ class LostDevicesTest : public ::testing::Test {
     call->graph = ScaleGraph(kValues, factor, device);
     call->arguments = {{.buffer = to}, {.buffer = from}};
     ExecuteCall execute;
-    execute.graph = {"", call->graph};
+    execute.wanted = engine_->Resolve({"", call->graph}, {});
     execute.run.arguments = call->arguments;
     auto out = call->status.get_future();
     engine_->Execute(call->request, *session, execute, [call](absl::StatusOr<ExecuteResult> r) {

@@ -293,7 +293,7 @@ class MemoryOfOthersTest : public testing::TestWithParam<const char*> {
     }
     ExecuteCall call;
     call.where = ExecuteCall::Where::kHere;
-    call.graph = {"", graph};
+    call.wanted = engine_->Resolve({"", graph}, {});
     call.request_id = act.request_id;
     call.run = {arguments, act.variables, act.freed};
     const auto result = Await<absl::StatusOr<ExecuteResult>>(
@@ -345,8 +345,9 @@ TEST_P(MemoryOfOthersTest, NeverLeavesTheDaemon) {
     const std::vector<Act> acts = Director(g, ctx, static_cast<uint64_t>(seed)).Choose(6);
     // The first run compiles, so looks of a run are those of its steps only.
     RequestContext request;
-    const auto prepared = Await<absl::StatusOr<std::shared_ptr<const Program>>>(
-        [&](auto done) { engine_->Prepare(request, {"", graph}, {}, std::move(done)); });
+    const auto prepared = Await<absl::StatusOr<std::shared_ptr<const Program>>>([&](auto done) {
+      engine_->Prepare(request, engine_->Resolve({"", graph}, {}), std::move(done));
+    });
     ASSERT_TRUE(prepared.ok()) << StatusText(prepared.status()) << ir::Print(ctx, g.sink);
     std::vector<std::string> told[2];
     for (const size_t side : {0, 1}) {

@@ -78,7 +78,26 @@ TEST_F(CompileServiceTest, OptionsMakeOtherPrograms) {
   RequestContext request;
   ASSERT_TRUE(WaitForProgram(*service_, request, {digest_, ""}, {.noopt = true}).ok());
   EXPECT_EQ(graph_compiler_.builds, 2);
-  EXPECT_EQ(service_->Find({digest_, ""}, {.fast_math = true}), nullptr);
+  EXPECT_EQ(FindProgram(*service_, {digest_, ""}, {.fast_math = true}), nullptr);
+}
+
+// What a call resolved when it came finds what others prepared while it waited.
+TEST_F(CompileServiceTest, AResolvedRequestFindsWhatIsPreparedLater) {
+  ResolvedRequest by_bytes{.graph = {"", graph_}}, by_digest{.graph = {digest_, ""}},
+      wrong{.graph = {HashBytes("another").view(), graph_}}, no_digest{.graph = {"short", ""}};
+  for (ResolvedRequest* one : {&by_bytes, &by_digest, &wrong, &no_digest}) {
+    service_->Find(*one);
+    EXPECT_EQ(one->program, nullptr);
+  }
+  EXPECT_EQ(by_bytes.digest->view(), digest_);
+  EXPECT_EQ(by_digest.digest->view(), digest_);
+  EXPECT_FALSE(no_digest.digest.has_value());
+  ASSERT_TRUE(Prepare(*service_, "", graph_).ok());
+  for (ResolvedRequest* one : {&by_bytes, &by_digest, &wrong, &no_digest}) service_->Find(*one);
+  EXPECT_NE(by_bytes.program, nullptr);
+  EXPECT_EQ(by_digest.program, by_bytes.program);
+  EXPECT_EQ(wrong.program, nullptr);
+  EXPECT_EQ(no_digest.program, nullptr);
 }
 
 // Eight equal GPUs compile a kernel once.
@@ -132,7 +151,7 @@ TEST_F(CompileServiceTest, ACompileEndsOnlyWhenItsLastCallerHasLeft) {
   RequestContext second_request;
   std::latch second_done(1);
   absl::Status second;
-  service_->Begin(second_request, {"", graph_}, {}, [&](auto made) {
+  service_->Begin(second_request, {.graph = {"", graph_}}, [&](auto made) {
     second = made.status();
     second_done.count_down();
   });
@@ -181,13 +200,13 @@ TEST_F(CompileServiceTest, AWaiterThatIsLateLeavesWhileTheWorkGoesOn) {
   RequestContext first, late;
   std::latch first_done(1), late_done(1);
   absl::Status of_first, of_late;
-  service_->Begin(first, {"", graph_}, {}, [&](auto made) {
+  service_->Begin(first, {.graph = {"", graph_}}, [&](auto made) {
     of_first = made.status();
     first_done.count_down();
   });
   building.wait();
   late.deadline = RequestContext::Clock::now() + std::chrono::milliseconds(20);
-  service_->Begin(late, {"", graph_}, {}, [&](auto made) {
+  service_->Begin(late, {.graph = {"", graph_}}, [&](auto made) {
     of_late = made.status();
     late_done.count_down();
   });
@@ -213,7 +232,7 @@ TEST_F(CompileServiceTest, ThoseWhoWaitHoldNoThread) {
   std::latch all_done(kCallers);
   for (int i = 0; i < kCallers; ++i) {
     requests[static_cast<size_t>(i)].caller = {"somebody", Cat("session ", i)};
-    service_->Begin(requests[static_cast<size_t>(i)], {"", graph_}, {}, [&](auto made) {
+    service_->Begin(requests[static_cast<size_t>(i)], {.graph = {"", graph_}}, [&](auto made) {
       EXPECT_TRUE(made.ok());
       all_done.count_down();
     });
@@ -232,7 +251,7 @@ TEST_F(CompileServiceTest, CancellingWhileQueuedAnswersAtOnce) {
   request.cancellation = std::make_shared<Cancellation>();
   request.cancellation->Cancel();
   absl::Status got;
-  service_->Begin(request, {"", graph_}, {}, [&](auto made) { got = made.status(); });
+  service_->Begin(request, {.graph = {"", graph_}}, [&](auto made) { got = made.status(); });
   EXPECT_TRUE(absl::IsCancelled(got)) << got;
 }
 
@@ -261,7 +280,7 @@ TEST_F(CompileServiceTest, ACancelledCompileDoesNotFailTheOthers) {
   RequestContext second;
   std::latch done(1);
   absl::Status got;
-  service_->Begin(second, {"", graph_}, {}, [&](auto made) {
+  service_->Begin(second, {.graph = {"", graph_}}, [&](auto made) {
     got = made.status();
     done.count_down();
   });
@@ -373,7 +392,7 @@ TEST_F(CompileServiceTest, DraftsFirstAndOptimisedKernelsBehindThem) {
     return absl::OkStatus();
   };
   ASSERT_TRUE(Prepare(*service_, "", graph_).ok());
-  const auto program = service_->Find({digest_, ""}, {});
+  const auto program = FindProgram(*service_, {digest_, ""});
   EXPECT_EQ(program->Get()->draft_kernels, 1u);
   EXPECT_EQ(service_->pending_upgrades(), 1);
   go_on.count_down();
@@ -381,7 +400,7 @@ TEST_F(CompileServiceTest, DraftsFirstAndOptimisedKernelsBehindThem) {
   service_ = Restarted(true);
   ASSERT_TRUE(Prepare(*service_, digest_, "").ok());
   EXPECT_EQ(request_.cache.kernels_disk, 1u);
-  EXPECT_EQ(service_->Find({digest_, ""}, {})->Get()->draft_kernels, 0u);
+  EXPECT_EQ(FindProgram(*service_, {digest_, ""})->Get()->draft_kernels, 0u);
   EXPECT_EQ(graph_compiler_.builds, 2);
 }
 
@@ -398,12 +417,12 @@ TEST_F(CompileServiceTest, ADaemonThatStopsLeavesItsUpgradesToTheNextOne) {
   upgrading.wait();
   service_->StopUpgrades();
   EXPECT_TRUE(test::Eventually([&] { return service_->pending_upgrades() == 0; }));
-  EXPECT_EQ(service_->Find({digest_, ""}, {})->Get()->draft_kernels, 1u);
+  EXPECT_EQ(FindProgram(*service_, {digest_, ""})->Get()->draft_kernels, 1u);
   service_ = Restarted(true);
   ASSERT_TRUE(Prepare(*service_, digest_, "").ok());
   EXPECT_EQ(request_.cache.kernels_disk, 1u);  // the draft
   EXPECT_TRUE(test::Eventually(
-      [&] { return service_->Find({digest_, ""}, {})->Get()->draft_kernels == 0; }));
+      [&] { return FindProgram(*service_, {digest_, ""})->Get()->draft_kernels == 0; }));
   EXPECT_EQ(graph_compiler_.builds, 3);
 }
 

@@ -101,7 +101,7 @@ class Side {
     RequestContext request;
     ExecuteCall call;
     call.where = ExecuteCall::Where::kHere;
-    call.graph = {"", graph_};
+    call.wanted = engine_->Resolve({"", graph_}, {});
     call.run.arguments = arguments;
     const auto result = Await<absl::StatusOr<ExecuteResult>>(
         [&](auto done) { engine_->Execute(request, **session_, call, done); });
@@ -118,7 +118,7 @@ class Side {
     RequestContext request;
     ExecuteCall call;
     call.where = ExecuteCall::Where::kHere;
-    call.graph = {"", graph_};
+    call.wanted = engine_->Resolve({"", graph_}, {});
     call.run.arguments = arguments;
     const std::string id = (*session_)->id();
     std::weak_ptr<Quota> quota = (*session_)->shared_quota();
@@ -191,8 +191,9 @@ TEST(KeptRuns, AreGivenUpIfTheyAreNoQuicker) {
   WriteAll(side);
   RequestContext request;
   const std::string graph = Layer();
-  const auto program = Await<absl::StatusOr<std::shared_ptr<const Program>>>(
-      [&](auto done) { side.engine().Prepare(request, {"", graph}, {}, std::move(done)); });
+  const auto program = Await<absl::StatusOr<std::shared_ptr<const Program>>>([&](auto done) {
+    side.engine().Prepare(request, side.engine().Resolve({"", graph}, {}), std::move(done));
+  });
   ASSERT_TRUE(program.ok()) << StatusText(program.status());
   const double slower = metrics::KeptRuns({"slower"}).value();
   ASSERT_TRUE(RunsUntilUsed(side));
@@ -551,7 +552,7 @@ TEST(LostKeptRunsTest, TheyAreMadeAgainOnTheDeviceThatWasOpenedAgain) {
     RequestContext request;
     ExecuteCall call;
     call.where = ExecuteCall::Where::kHere;
-    call.graph = {"", graph};
+    call.wanted = engine->Resolve({"", graph}, {});
     call.run.arguments = arguments;
     return Await<absl::StatusOr<ExecuteResult>>(
                [&](auto done) { engine->Execute(request, *session, call, done); })

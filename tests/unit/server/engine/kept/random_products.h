@@ -240,8 +240,7 @@ inline absl::StatusOr<ExecuteResult> Execute(Engine& engine, const SessionUse& s
   request.cancelled = std::move(cancelled);
   ExecuteCall call;
   call.where = ExecuteCall::Where::kHere;
-  call.graph = {"", graph};
-  call.options = options;
+  call.wanted = engine.Resolve({"", graph}, options);
   call.run.arguments = arguments;
   call.request_id = request_id;
   return Await<absl::StatusOr<ExecuteResult>>(

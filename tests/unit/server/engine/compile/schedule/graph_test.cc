@@ -39,6 +39,19 @@ TEST_F(GraphsTest, BytesAreVerifiedAndHashed) {
   EXPECT_GT(request_.timings[Phase::kVerify], 0);
 }
 
+// A digest that is known is taken, not computed: here it is a wrong one, so that this can be seen.
+TEST_F(GraphsTest, CanonicalBytesAreNotHashedAgain) {
+  const Digest known = HashBytes("known");
+  const auto graph = graphs_.Get(request_, {"", bytes_}, known);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ((*graph)->digest(), known);
+  // Bytes in another form, as here with the IR version twice, have another digest than their graph.
+  const std::string other = bytes_ + bytes_.substr(0, 2);
+  const auto same = graphs_.Get(request_, {"", other}, HashBytes(other));
+  ASSERT_TRUE(same.ok()) << same.status();
+  EXPECT_EQ((*same)->digest(), digest_);
+}
+
 TEST_F(GraphsTest, BytesThatAreNoGraphAreTheClientsFault) {
   EXPECT_TRUE(absl::IsInvalidArgument(Get({"", "noise"}).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(Get({"", bytes_.substr(0, 10)}).status()));

@@ -43,10 +43,12 @@ class KeyExplainerTest : public testing::Test {
  protected:
   KeyExplainerTest() { request_.caller.sees_all = true; }
   void Cache(const std::string& graph, std::string_view environment = "") {
-    cache::Key key = ScheduleKey(graph, graph_compiler_, *OnlyScheduleTarget(devices_));
-    if (!environment.empty()) key = {"schedule", graph, std::string(environment)};
+    const Digest digest = HashBytes(graph);
+    cache::Key key = ScheduleKey(digest, graph_compiler_, *OnlyScheduleTarget(devices_));
+    if (!environment.empty())
+      key = {"schedule", std::string(digest.view()), std::string(environment)};
     ASSERT_TRUE(store_.Put(key, "bytes", 1).ok());
-    ASSERT_TRUE(store_.Put(GraphKey(HashBytes(graph).view()), graph, 1).ok());
+    ASSERT_TRUE(store_.Put(GraphKey(digest.view()), graph, 1).ok());
   }
   KeyExplanation Explain(const GraphRef& a, const GraphRef& b = {}) {
     auto out = explainer_.Explain(request_, a, b);
@@ -222,9 +224,11 @@ TEST_F(MissLogTest, NothingAboveLevelDebug) {
   EXPECT_EQ(Prepare(ScaleGraph(4, 2)), "");
 }
 
-// An entry that is no graph (another version's, say) is passed over.
-TEST_F(KeyExplainerTest, EntriesThatAreNoGraphs) {
+// An entry whose graph is gone, or is none (another version's, say), is passed over.
+TEST_F(KeyExplainerTest, EntriesWithoutGraphs) {
+  ASSERT_TRUE(store_.Put({"schedule", "gone", "fake"}, "bytes", 1).ok());
   ASSERT_TRUE(store_.Put({"schedule", "noise", "fake"}, "bytes", 1).ok());
+  ASSERT_TRUE(store_.Put(GraphKey("noise"), "no graph", 1).ok());
   Cache(ScaleGraph(4, 3));
   EXPECT_EQ(Explain({"", ScaleGraph(4, 2)}).b, HashBytes(ScaleGraph(4, 3)));
 }

@@ -60,7 +60,7 @@ struct Case {
     return target.ok() ? *std::move(target) : ScheduleTarget();
   }
   cache::Key KeyOn(DeviceSet& devices) const {
-    return ScheduleKey(ir::Encode(ctx, sink), CoreCompiler(), TargetOf(devices));
+    return ScheduleKey(HashBytes(ir::Encode(ctx, sink)), CoreCompiler(), TargetOf(devices));
   }
   schedule::Schedule On(DeviceSet& devices) {
     auto made = CoreCompiler().MakeSchedule(ctx, sink, TargetOf(devices).options);
