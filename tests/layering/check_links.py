@@ -2,6 +2,8 @@
 
   - A local link of README.md or docs/ leads to a file that exists, and its anchor to a heading of that page.
   - A file that a comment or a page names exists: by its whole path (core/ir/op.h), or by its name (op.h).
+  - A name that stands before the link to a source file, as in `Engine::Execute` ([engine.h](../server/engine/engine.h)),
+    is in that file: its last part, for a member.
   - A word of docs/glossary.md is used somewhere else.
 """
 import pathlib
@@ -11,6 +13,7 @@ import sys
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FILE = re.compile(r"(?<![\w/.<$*-])((?:[\w-]+/)*[\w-]+\.(?:h|cc|def|md|proto|py|cmake|uop))\b(?![\w(*])")
+NAMED = re.compile(r"`(~?[A-Za-z_][\w:~]*)(?:\(\))?`\s+(?:in\s+)?\(?\[[^\]]*\]\(([^)\s#]+\.(?:h|cc|py|def))\)")
 SOURCES = (".h", ".cc", ".def", ".py", ".cmake", ".proto")
 # Names of files that are made, or not ours.
 FOREIGN = re.compile(r"\.pb\.h$|^train\.py$|\bfoo\b|^(graph|kernel|GRAPH)\.uop$")
@@ -44,6 +47,19 @@ def check_links(root, page):
     return found, bad
 
 
+def check_names(root, page):
+    """How many names stand before links to source files, and which of them are not there."""
+    found, bad = 0, []
+    for name, target in NAMED.findall(re.sub(r"```.*?```", "", page.read_text(), flags=re.S)):
+        to = page.parent / target
+        if not to.is_file():
+            continue
+        found += 1
+        if not re.search(rf"\b{re.escape(name.split('::')[-1])}\b", to.read_text()):
+            bad.append(f"{page.relative_to(root)}: {target} has no {name}")
+    return found, bad
+
+
 def check_files(path, text, files, names):
     """What of the files that `text` names is not there: paths in `files`, last parts of them in `names`."""
     out = []
@@ -67,7 +83,7 @@ def main(root):
                            capture_output=True).stdout.splitlines()
     files = {f for f in files if (root / f).is_file()}
     names = {f.split("/")[-1] for f in files}
-    complaints, links, others = [], 0, []
+    complaints, links, named, others = [], 0, 0, []
     for path in sorted(files):
         if not path.endswith(SOURCES + (".md",)):
             continue
@@ -79,10 +95,14 @@ def main(root):
             found, bad = check_links(root, root / path)
             links += found
             complaints += bad
+            found, bad = check_names(root, root / path)
+            named += found
+            complaints += bad
     words, unused = check_glossary((root / "docs/glossary.md").read_text(), "\n".join(others))
     complaints += unused
-    print("\n".join(complaints) or f"{links} local links resolve, {len(words)} words are used")
-    return 1 if complaints or not links or not words else 0
+    print("\n".join(complaints) or f"{links} local links resolve, {named} names are where pages say, "
+          f"{len(words)} words are used")
+    return 1 if complaints or not links or not named or not words else 0
 
 
 if __name__ == "__main__":

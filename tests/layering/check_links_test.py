@@ -1,4 +1,6 @@
 """Shows that check_links.py complains about what it must, and about nothing else."""
+import pathlib
+import tempfile
 import unittest
 
 import check_links
@@ -28,6 +30,17 @@ class FilesTest(unittest.TestCase):
 class PagesTest(unittest.TestCase):
     def test_anchors(self):
         self.assertEqual(check_links.anchors_of("# A page\n## What `it` does\n"), {"a-page", "what-it-does"})
+
+    def test_names_before_links(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            (root / "a.h").write_text("class Engine {\n  void Execute();\n};\n")
+            page = root / "page.md"
+            page.write_text("`Engine::Execute` ([a.h](a.h)), `Execute()` in [a](a.h), `Gone` ([a.h](a.h)),\n"
+                            "`Engine::Exec`\n([a.h](a.h)), `Nowhere` ([b.h](b.h)), `Other`, and ([a.h](a.h))")
+            found, bad = check_links.check_names(root, page)
+            self.assertEqual(found, 4)
+            self.assertEqual(bad, ["page.md: a.h has no Gone", "page.md: a.h has no Engine::Exec"])
 
     def test_words_that_nobody_uses(self):
         text = "| word | meaning |\n|---|---|\n| slot | a number |\n| gone | nothing |\n"
