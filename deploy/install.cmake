@@ -43,7 +43,7 @@ set(uopd_unit_code [[
 install(CODE "set(uopd_BINDIR [[${CMAKE_INSTALL_BINDIR}]])\nset(uopd_DOCDIR [[${CMAKE_INSTALL_DOCDIR}]])
 set(uopd_unit_source [[${CMAKE_CURRENT_LIST_DIR}/uopd.service]])\n${uopd_unit_code}" COMPONENT daemon)
 install(FILES ${CMAKE_CURRENT_LIST_DIR}/uopd.toml DESTINATION ${CMAKE_INSTALL_DATADIR}/uopd COMPONENT daemon)
-# Dashboards, recording rules and alerts (docs/operations.md, "Dashboards").
+# Dashboards, recording rules and alerts (docs/monitoring.md, "Dashboards").
 install(DIRECTORY ${CMAKE_CURRENT_LIST_DIR}/grafana ${CMAKE_CURRENT_LIST_DIR}/prometheus DESTINATION ${CMAKE_INSTALL_DATADIR}/uopd
         COMPONENT daemon PATTERN "*.py" EXCLUDE PATTERN "__pycache__" EXCLUDE)
 install(FILES ${CMAKE_SOURCE_DIR}/README.md ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -38,7 +38,7 @@ namespace uopd {
 namespace {
 
 // Exit code: after server.drain_timeout_ms something still ran and could not be stopped. See
-// docs/operations.md.
+// docs/operations/running.md.
 constexpr int kExitStuck = 3;
 // Exit code: everything ended in order, but requests were cut off by server.drain_timeout_ms.
 constexpr int kExitCut = 4;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What --json prints: one object on one line, whatever happens (docs/operations.md, "JSON").
+// What --json prints: one object on one line, whatever happens (docs/operations/looking.md, "JSON").
 #pragma once
 #include <nlohmann/json.hpp>
 #include <optional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How a command ended, for scripts: the one table of exit statuses. Special ones of single commands are in docs/operations.md.
+// How a command ended, for scripts: the one table of exit statuses. Special ones of single commands are in docs/operations/looking.md.
 #pragma once
 #include <array>
 #include <string>
@@ -36,7 +36,7 @@ inline constexpr auto kEnds = std::to_array<EndKind>({
 constexpr const EndKind& Info(End end) { return kEnds[static_cast<size_t>(end)]; }
 // kOk for OK.
 End EndOf(const absl::Status& status);
-// The table of docs/operations.md.
+// The table of docs/operations/looking.md.
 std::string ExitCodesDocs();
 
 }  // namespace uopd::cli

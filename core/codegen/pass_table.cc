@@ -182,22 +182,22 @@ constexpr Pass kPasses[] = {
     {"choose_opts", kAll, kKernel, kKernel, "codegen/choose_opts.cc",
      "takes the opts of the caller, or those of the heuristic (`opts/choose/`, `cpu/heuristic/`, "
      "`gpu/heuristic/`, a file for each "
-     "step), for a draft with a small register tile (below); names the kernel",
+     "step), for a draft with a small register tile ([drafts](opts.md#drafts)); names the kernel",
      ChooseOpts},
     {"apply_opts", kAll, kKernel, kKernel, "codegen/opts/opt_plan.cc",
      "checks each opt, then splits the ranges, gates the padding, packs operands and keeps partial "
      "sums, in one rebuild",
      [](Work& w) { return Made(w, ApplyOpts(w.ctx, w.root, w.target, w.kernel.opts)); }},
     {"trim_blocks", kAll, kKernel, kKernel, "codegen/attention/trim_blocks.cc",
-     "ends the loop over blocks of ONLINE where a mask hides the rest (below, Rows in blocks)",
+     "ends the loop over blocks of ONLINE where a mask hides the rest ([attention](attention.md))",
      [](Work& w) { return Made(w, TrimBlocks(w.ctx, w.root)); }},
     {"map_threads", kGpus, kKernel, kKernel, "codegen/gpu/passes/map_threads.cc",
-     "gives GLOBAL and LOCAL ranges to the blocks and threads of a launch (below, Blocks)",
+     "gives GLOBAL and LOCAL ranges to the blocks and threads of a launch ([GPUs](gpu.md))",
      RunMapThreads},
     {"order_loops", kCpus, kKernel, kKernel, "codegen/cpu/passes/order_loops.cc",
      "chooses the order of output loops that moves the fewest bytes", RunOrderLoops},
     {"simplify", kAll, kKernel, kKernel, "rules/simplify.cc",
-     "applies the [rules](rules.md); with fast math also float identities", RunSimplify},
+     "applies the [rules](../rules.md); with fast math also float identities", RunSimplify},
     {"widen_small_floats", kAll, kKernel, kKernel, "codegen/passes/small_floats.cc",
      "turns f16, bf16, fp8 and tf32 values into f32 that is rounded after each op",
      [](Work& w) { return Made(w, WidenSmallFloats(w.ctx, w.root, w.target.dtypes)); }},
@@ -206,7 +206,8 @@ constexpr Pass kPasses[] = {
      "tag, if the target scales by powers of two in one instruction",
      RunDecomposeTranscendentals},
     {"block_sums", kAll, kKernel, kKernel, "codegen/passes/sum_blocks.cc",
-     "cuts long sums of floats into blocks that have sums of their own (below, Numbers)",
+     "cuts long sums of floats into blocks that have sums of their own "
+     "([numbers](numbers.md#long-sums))",
      RunBlockSums},
     {"lower_stages", kAll, kKernel, kKernel, "codegen/passes/stages.cc",
      "replaces each STAGE by an array and the loop that fills it",
@@ -234,7 +235,7 @@ constexpr Pass kPasses[] = {
      [](Work& w) { return Made(w, TransposeLoads(w.ctx, w.root)); }},
     {"wmma_blocks", kCpus, kKernel, kKernel, "codegen/cpu/passes/wmma_blocks.cc",
      "turns grids of 16 rows and columns into products of whole tiles, if the target multiplies "
-     "tiles (below, TC)",
+     "tiles ([matrix instructions](matrix_instructions.md))",
      [](Work& w) { return Made(w, MakeWmmaBlocks(w.ctx, w.root, w.target)); }},
     {"check_tiles", kCpus, kKernel, kKernel, "codegen/pass_table.cc",
      "if opts for whole tiles made none, asks for others: the table runs again without such "

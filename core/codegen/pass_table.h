@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The passes of codegen, as a table. Lower runs the rows in order; uopd-opt runs each of them alone, and docs/codegen.md lists them.
+// The passes of codegen, as a table. Lower runs the rows in order; uopd-opt runs each of them alone, and docs/codegen/passes.md lists them.
 //
 // A pass changes the form of one kernel. What it has to know beside the graph is in KernelWork: the target, the opts, and what earlier
 // passes found out. What later passes and the launch have to know, it notes there.
@@ -63,7 +63,7 @@ absl::StatusOr<std::span<const Pass>> PassesUpTo(std::string_view name);
 // Runs these rows of the table in order, and ends at the first error.
 absl::Status RunPasses(KernelWork& work, std::span<const Pass> passes = Passes());
 
-// The list of passes for docs/codegen.md, as a Markdown table.
+// The list of passes for docs/codegen/passes.md, as a Markdown table.
 std::string PassesDocs();
 
 }  // namespace uopd::codegen

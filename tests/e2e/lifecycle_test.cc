@@ -178,7 +178,7 @@ TEST_F(LifecycleTest, AKilledDaemonLosesNoKernelsThatWereWritten) {
   {
     DaemonProcess daemon(folder_.path());
     RunThree(daemon, false);
-    // Soon, and without any further call (docs/operations.md).
+    // Soon, and without any further call (docs/operations/cache.md).
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (RowsOf(daemon, "kernel") < 3) ASSERT_LT(std::chrono::steady_clock::now(), limit);
     daemon.Signal(SIGKILL);

@@ -155,7 +155,7 @@ to nearest. Floats below 32 bits were tried with all their values, others with 6
 mpmath's. `python tests/python/accuracy.py --write` makes this page; `tests/python/test_accuracy.py` holds every device to the columns on the right.
 
 Add, subtract, multiply, divide, `sqrt` and conversions are rounded to nearest. Remainders (`%`, `fmod`) are exact, and `//` is the exact quotient, rounded down, while
-the quotient of two f64 is below 2^200. Sums of floats are covered by [codegen](codegen.md#numbers).
+the quotient of two f64 is below 2^200. Sums of floats are covered by [numbers](codegen/numbers.md).
 
 """
 

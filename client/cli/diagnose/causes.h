@@ -35,7 +35,7 @@ std::span<const CauseRule> CauseRules();
 
 // The rules that hold, in the order of the table. A fact that is not known lets no rule hold.
 std::vector<const CauseRule*> LikelyCauses(const Facts& facts);
-// The table of docs/operations.md.
+// The table of docs/operations/looking.md.
 std::string CausesDocs();
 
 }  // namespace uopd::cli

@@ -127,7 +127,7 @@ class Config {
   std::vector<std::string> ignored_variables_;
 };
 
-// The text of --help and the table in docs/operations.md; both come from config.def alone.
+// The text of --help and the table in docs/operations/settings.md; both come from config.def alone.
 std::string ConfigHelp();
 std::string ConfigDocs();
 

@@ -5,7 +5,7 @@
 //
 //   limit = daemon + workers + clients + what freed buffers keep
 //
-// The shares are measured (docs/operations.md, "Memory and processors"). Where the limit is so small that they do not fit, clients
+// The shares are measured (docs/operations/limits.md, "Memory and processors"). Where the limit is so small that they do not fit, clients
 // get an eighth; workers are then killed before the daemon is.
 #pragma once
 #include <cstdint>

@@ -186,7 +186,7 @@ class MetricRegistry {
 };
 
 std::span<const MetricSpec> Metrics();  // metrics.def
-std::string MetricsDocs();              // as a Markdown table, for docs/operations.md
+std::string MetricsDocs();              // as a Markdown table, for docs/monitoring.md
 
 // One function per line of metrics.def.
 namespace metrics {

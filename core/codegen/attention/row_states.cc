@@ -45,7 +45,7 @@ UOp RowStates::MapStage(UOp stage, std::vector<UOp> body, bool fma) {
   body[1] = ElementAt(sums, tile_.places.column);
   if (sums) AppendRanges(body, {tile_.places.column.tile, tile_.places.column.result});
   AppendRanges(body, {tile_.places.own_result});
-  // The product need not be rounded before it is added (docs/codegen.md).
+  // The product need not be rounded before it is added (docs/codegen/numbers.md).
   const UOp sum = body[0];
   if (fma && sum.Is(Op::ADD) && sum.src(0).Is(Op::MUL))
     body[0] = ir::Alu(ctx_, Op::MULACC, {sum.src(0).src(0), sum.src(0).src(1), sum.src(1)});

@@ -3,7 +3,7 @@
 // (opts/kinds/).
 //
 // From the table come: parsing and printing, the check of what an opt names, OptPlan::Add, the moves of the search, how
-// opts change the length of a kernel, and the list in docs/codegen.md.
+// opts change the length of a kernel, and the list in docs/codegen/opts.md.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -85,7 +85,7 @@ struct OptRow {
   Machines machines = Machines::kAll;
   Operand axis, amount, warps;
   Length length = Length::kOther;
-  // For docs/codegen.md: which axes, what the opt splits off or does, and when it applies.
+  // For docs/codegen/opts.md: which axes, what the opt splits off or does, and when it applies.
   std::string_view axes_prose, effect, limits;
 
   // Adds the opt to a plan, or says why it does not apply (INVALID_ARGUMENT, by Adding::Bad) and changes nothing. The
@@ -116,7 +116,7 @@ const OptRow& RowOf(OptKind kind);
 size_t RankOf(OptKind kind);
 // "UPCAST(axis, n)"
 std::string Usage(const OptRow& row);
-// The table of docs/codegen.md.
+// The table of docs/codegen/opts.md.
 std::string OptsDocs();
 
 }  // namespace uopd::codegen

@@ -2,7 +2,7 @@
 // The order in which the sums of a kernel add up, so that two forms of one kernel can be compared.
 //
 // Elementwise operations give the same bits in every kernel. A reduction of floats does not: opts decide
-// the order of its terms (docs/codegen.md, Numbers). The *form* of a reduction says which: its loops in
+// the order of its terms (docs/codegen/numbers.md). The *form* of a reduction says which: its loops in
 // the order in which they run, its unrolled and vectorised ranges, whether unrolled terms join one
 // accumulator in turn or have accumulators of their own (passes/unroll.cc), and its blocks (sum_blocks.h).
 #pragma once

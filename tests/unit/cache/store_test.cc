@@ -153,7 +153,7 @@ TEST_F(StoreTest, ListsCountsAndClears) {
   EXPECT_TRUE(store->ReadUsage()->empty());
 }
 
-// What docs/operations.md promises of a daemon that is killed.
+// What docs/operations/cache.md promises of a daemon that is killed.
 TEST_F(StoreTest, APutIsWrittenSoonWithoutAFlush) {
   static_assert(QueueOptions().gather <= std::chrono::milliseconds(100));
   auto store = Open();

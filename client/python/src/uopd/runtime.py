@@ -25,7 +25,7 @@ def connect(address: str | None = None, token: str = "", timeout: float = 600.0,
   """Connects to a daemon, and makes it the one of all tensors that are made from now on.
 
   address: "host:port" or "unix:PATH". None: UOPD_ADDRESS, else a daemon that belongs to this process.
-  token: sent with every call, see docs/operations.md. Also UOPD_TOKEN.
+  token: sent with every call, see docs/security.md. Also UOPD_TOKEN.
   timeout: the limit of one call, in seconds. ttl: how long the daemon keeps the session without calls; 0: its default.
   Tensors of an earlier connection stay usable among themselves.
   """

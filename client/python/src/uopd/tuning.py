@@ -8,7 +8,7 @@
 'done'
 
 The winners are used by requests with the same beam, of all clients: compute with `Context(BEAM=2)`, or set `tune.beam` of the daemon.
-An operation belongs to the tenant that started it (docs/operations.md); others do not see it.
+An operation belongs to the tenant that started it (docs/operations/deploying.md); others do not see it.
 """
 from __future__ import annotations
 

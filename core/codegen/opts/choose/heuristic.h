@@ -2,7 +2,7 @@
 // Chooses opts for a kernel without measuring: from its axes, accesses and arithmetic.
 //
 // The start of the search (core/search) and the choice of every kernel that is not tuned.
-// docs/codegen.md, "The heuristic", describes the steps.
+// docs/codegen/cpu.md and docs/codegen/gpu.md describe the steps.
 #pragma once
 #include <vector>
 

@@ -101,7 +101,7 @@ TEST(CausesTest, EachRuleFindsItsCauseAlone) {
 }
 
 TEST(CausesTest, AreInTheDocs) {
-  test::ExpectGenerated("operations.md", "likely causes", CausesDocs());
+  test::ExpectGenerated("operations/looking.md", "likely causes", CausesDocs());
 }
 
 TEST(SamplesTest, LinesOfMetricsAreRead) {

@@ -43,7 +43,7 @@ TEST(ExitCodesTest, EveryCodeOfAnErrorHasAKind) {
 }
 
 TEST(ExitCodesTest, AreInTheDocs) {
-  test::ExpectGenerated("operations.md", "exit statuses", ExitCodesDocs());
+  test::ExpectGenerated("operations/looking.md", "exit statuses", ExitCodesDocs());
 }
 
 TEST(EnvelopeTest, HasDataOrAnErrorInAFixedOrder) {

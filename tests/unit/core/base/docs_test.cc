@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// docs/operations.md and docs/monitoring.md show the tables of settings and metrics as they are.
+// docs/operations/settings.md and docs/monitoring.md show the tables of settings and metrics as they are.
 #include <gtest/gtest.h>
 
 #include "core/base/config/config.h"
@@ -9,7 +9,7 @@
 namespace uopd {
 namespace {
 
-TEST(Docs, SettingsAreCurrent) { test::ExpectGenerated("operations.md", "settings", ConfigDocs()); }
+TEST(Docs, SettingsAreCurrent) { test::ExpectGenerated("operations/settings.md", "settings", ConfigDocs()); }
 TEST(Docs, MetricsAreCurrent) { test::ExpectGenerated("monitoring.md", "metrics", MetricsDocs()); }
 
 // Each limit is in the table that says what it is for.

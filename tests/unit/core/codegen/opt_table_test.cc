@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 using Names = Operand::Names;
 
-TEST(OptTableTest, DocsListIt) { test::ExpectGenerated("codegen.md", "opts", OptsDocs()); }
+TEST(OptTableTest, DocsListIt) { test::ExpectGenerated("codegen/opts.md", "opts", OptsDocs()); }
 
 TEST(OptTableTest, EachKindHasOneRow) {
   std::set<OptKind> kinds;

@@ -33,7 +33,7 @@ TEST(PassTableTest, EachRowBeginsWhereTheRowBeforeEnds) {
   EXPECT_EQ(form, Pass::Form::kLines);
 }
 
-TEST(PassTableTest, DocsListIt) { test::ExpectGenerated("codegen.md", "passes", PassesDocs()); }
+TEST(PassTableTest, DocsListIt) { test::ExpectGenerated("codegen/passes.md", "passes", PassesDocs()); }
 
 TEST(PassTableTest, FilesAreThere) {
   const auto core =
