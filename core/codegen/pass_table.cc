@@ -2,7 +2,6 @@
 #include "core/codegen/pass_table.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 
 #include "core/base/config/debug_flags.h"
@@ -29,6 +28,7 @@
 #include "core/codegen/passes/sum_blocks.h"
 #include "core/codegen/passes/unroll.h"
 #include "core/codegen/passes/vectorise.h"
+#include "core/codegen/trials.h"
 #include "core/ir/graph.h"
 #include "core/ir/verify/spec.h"
 #include "core/rewrite/rewrite_trace.h"
@@ -41,8 +41,6 @@ using ir::UOp;
 using Work = KernelWork;
 using enum Machines;
 using enum Pass::Form;
-
-constexpr int64_t kThreadsOfAUnit = 2048;  // that a processor runs at the same time, about
 
 // Takes what a pass made as the new form of the kernel.
 absl::Status Made(Work& work, UOp root) {
@@ -76,7 +74,8 @@ absl::Status RunSimplify(Work& w) {
 }
 
 absl::Status RunDecomposeTranscendentals(Work& w) {
-  // The weights of attention by matrix instructions are rounded to small floats, beside sums of at least 1.
+  // The weights of attention by matrix instructions are rounded to small floats, beside sums of at
+  // least 1.
   const bool flushes = w.Has(OptKind::kOnline) && w.Has(OptKind::kTensorCore);
   return Made(w, DecomposeTranscendentals(w.ctx, w.root, w.target, flushes));
 }
@@ -88,8 +87,8 @@ absl::Status RunBlockSums(Work& w) {
 }
 
 absl::Status RunJoinAccesses(Work& w) {
-  // Rows in blocks fill all registers with their states. Stores of more than a register need neighbouring ones, so
-  // some values would be kept in memory.
+  // Rows in blocks fill all registers with their states. Stores of more than a register need
+  // neighbouring ones, so some values would be kept in memory.
   const int64_t most = w.Has(OptKind::kOnline) ? kRegisterBytes : kWidestAccessBytes;
   return Made(w, JoinAccesses(w.ctx, w.root, most));
 }
@@ -123,40 +122,6 @@ absl::Status CheckDtypes(Work& w) {
   return absl::OkStatus();
 }
 
-// Opts for the rows of whole tiles (ChooseMatrixTile) of which no tile was made.
-absl::Status RunCheckTiles(Work& w) {
-  if (w.options.opts != nullptr || !w.Has(OptKind::kTensorCore)) return absl::OkStatus();
-  int64_t rows = 0;
-  for (const MatrixInstruction& i : w.target.matrix_instructions)
-    rows = i.m > 1 ? std::max<int64_t>(rows, i.m) : rows;
-  const bool wants_tiles = rows > 0 && std::ranges::any_of(w.kernel.opts, [&](const Opt& o) {
-                             return o.kind == OptKind::kUpcast && o.amount >= rows;
-                           });
-  if (!wants_tiles) return absl::OkStatus();
-  const auto nodes = ir::Toposort(w.ctx, w.root);
-  w.misses_tiles = std::ranges::none_of(nodes, [](UOp u) { return u.Is(ir::Op::WMMA_BLOCK); });
-  w.notes.emplace_back(
-      w.misses_tiles
-          ? "no whole tile was made of the rows, and their sums do not fit in vector registers: "
-            "the table runs again without such instructions"
-          : "the rows became whole tiles");
-  return absl::OkStatus();
-}
-
-// The launch of so many short blocks that their polls would take the bus for longer than they run (passes/polls.h).
-absl::Status RunCheckBlocks(Work& w) {
-  if (!w.long_launch || w.thread_ns >= kShortBlockNs || w.Has(OptKind::kPersist))
-    return absl::OkStatus();
-  const int64_t threads = std::max<int64_t>(1, w.kernel.launch.block[0].Evaluate({}));
-  const int64_t blocks = w.target.units * std::max<int64_t>(1, kThreadsOfAUnit / threads);
-  w.one_more = Opt{OptKind::kPersist, 0, blocks};
-  w.notes.push_back(Cat("the launch is estimated to take ",
-                        std::llround(w.kernel.estimate_ns / 1e6), " ms, in blocks of ",
-                        std::llround(w.thread_ns),
-                        " ns that would poll for longer than they run: tries ", Text(*w.one_more)));
-  return absl::OkStatus();
-}
-
 absl::Status RunPolls(Work& w) {
   w.kernel.polls = w.thread_ns > kLongNs || (w.long_launch && w.Has(OptKind::kPersist));
   if (w.kernel.polls) w.root = AddPolls(w.ctx, w.root, w.target);
@@ -184,6 +149,10 @@ constexpr Pass kPasses[] = {
      "`gpu/heuristic/`, a file for each "
      "step), for a draft with a small register tile (below); names the kernel",
      ChooseOpts},
+    {"check_tiles", kCpus, kKernel, kKernel, "codegen/trials.cc",
+     "tries whether the rows of opts for whole tiles become tiles; if not, chooses opts without "
+     "such instructions",
+     CheckTiles},
     {"apply_opts", kAll, kKernel, kKernel, "codegen/opts/opt_plan.cc",
      "checks each opt, then splits the ranges, gates the padding, packs operands and keeps partial "
      "sums, in one rebuild",
@@ -191,6 +160,9 @@ constexpr Pass kPasses[] = {
     {"trim_blocks", kAll, kKernel, kKernel, "codegen/attention/trim_blocks.cc",
      "ends the loop over blocks of ONLINE where a mask hides the rest (below, Rows in blocks)",
      [](Work& w) { return Made(w, TrimBlocks(w.ctx, w.root)); }},
+    {"check_blocks", kGpus, kKernel, kKernel, "codegen/trials.cc",
+     "tries whether a long launch would have very many short blocks, which get PERSIST",
+     CheckBlocks},
     {"map_threads", kGpus, kKernel, kKernel, "codegen/gpu/passes/map_threads.cc",
      "gives GLOBAL and LOCAL ranges to the blocks and threads of a launch (below, Blocks)",
      RunMapThreads},
@@ -236,10 +208,6 @@ constexpr Pass kPasses[] = {
      "turns grids of 16 rows and columns into products of whole tiles, if the target multiplies "
      "tiles (below, TC)",
      [](Work& w) { return Made(w, MakeWmmaBlocks(w.ctx, w.root, w.target)); }},
-    {"check_tiles", kCpus, kKernel, kKernel, "codegen/pass_table.cc",
-     "if opts for whole tiles made none, asks for others: the table runs again without such "
-     "instructions",
-     RunCheckTiles},
     {"decompose_alu", kAll, kKernel, kKernel, "codegen/passes/decompose_alu.cc",
      "expresses integer division, shifts, MAX, THREEFRY, bool arithmetic and WMMAs without an "
      "instruction by simpler ops",
@@ -255,8 +223,8 @@ constexpr Pass kPasses[] = {
      "gives the matrix instructions of groups of warps their accumulators, and the lines that "
      "begin them and wait for them",
      [](Work& w) { return Made(w, MakeGroupMmas(w.ctx, w.root)); }},
-    {"choose_copies", kGpus, kLines, kLines, "codegen/launch_facts.cc",
-     "decides for PIPELINE whether boxes are copied at once, and whether warps copy alone",
+    {"choose_copies", kGpus, kLines, kLines, "codegen/trials.cc",
+     "tries for PIPELINE whether boxes are copied at once, and whether warps copy alone",
      ChooseCopies},
     {"pipeline", kGpus, kLines, kLines, "codegen/gpu/passes/pipeline.cc",
      "for PIPELINE: makes copies to shared memory run while the threads compute", RunPipeline},
@@ -275,17 +243,14 @@ constexpr Pass kPasses[] = {
      }},
     {"describe_launch", kAll, kLines, kLines, "codegen/launch_facts.cc",
      "notes what the launch needs, and estimates the time that it takes", DescribeLaunch},
-    {"check_blocks", kGpus, kLines, kLines, "codegen/pass_table.cc",
-     "if a long launch has very many short blocks, asks for PERSIST: the table runs again with it",
-     RunCheckBlocks},
     {"polls", kAll, kLines, kLines, "codegen/passes/polls.cc",
      "makes a long kernel check its stop word now and then", RunPolls},
     {"verify_lines", kAll, kLines, kLines, "ir/verify/spec.cc",
      "checks the lines against `Level::kLinear`", RunVerify},
 };
 
-// A pass that made a node without a shape is wrong. That is an error of this kernel; without this, the next pass that asks for the
-// shape would end the process.
+// A pass that made a node without a shape is wrong. That is an error of this kernel; without this,
+// the next pass that asks for the shape would end the process.
 absl::Status CheckShapes(Work& work, std::string_view pass) {
   for (UOp u : ir::Toposort(work.ctx, work.root)) {
     if (const auto shape = work.ctx.TryShapeOf(u); !shape.ok()) {
@@ -314,7 +279,7 @@ absl::Status RunPass(const Pass& pass, KernelWork& work) {
     return Invalid(Cat(pass.name, " takes a ", pass.before == kLines ? "LINEAR" : "SINK"));
   work.notes.clear();
   UOPD_TRY(pass.run(work));
-  for (const std::string& note : work.notes) rewrite::TraceNote(pass.name, note);
+  for (const std::string& note : work.notes) rewrite::TraceNote(note);
   // An interrupted pass returns a graph that the next pass may not accept.
   UOPD_TRY(work.ctx.CheckInterrupt());
   // Shapes of lanes come up in two passes. Others are checked when somebody looks for a wrong pass.
@@ -332,11 +297,13 @@ absl::StatusOr<std::span<const Pass>> PassesUpTo(std::string_view name) {
 }
 
 absl::Status RunPasses(KernelWork& work, std::span<const Pass> passes) {
-  rewrite::TraceGroup group(Cat("codegen ", work.kernel.name));
+  const auto name = [&] { return Cat("codegen ", work.kernel.name); };
+  rewrite::TraceGroup of_kernel(name());
   for (const Pass& pass : passes) {
-    const bool unnamed = work.kernel.name.empty();
-    UOPD_TRY(RunPass(pass, work));
-    if (unnamed && !work.kernel.name.empty()) group.Rename(Cat("codegen ", work.kernel.name));
+    const rewrite::TraceGroup of_pass(std::string(pass.name));
+    const absl::Status status = RunPass(pass, work);
+    of_kernel.Rename(name());  // a row may have named the kernel
+    UOPD_TRY(status);
   }
   return absl::OkStatus();
 }

@@ -52,7 +52,7 @@ std::vector<Opt> CpuOpts(ir::UOpContext& ctx, ir::UOp sink, const Target& target
     const std::vector<Opt>& opts = choice.plan.opts();
     if (opts.size() <= before || !rewrite::TracesNotes()) continue;
     const std::vector<Opt> chosen(opts.begin() + static_cast<std::ptrdiff_t>(before), opts.end());
-    rewrite::TraceNote("choose_opts", Cat(step.does, ": ", Text(chosen)));
+    rewrite::TraceNote(Cat(step.does, ": ", Text(chosen)));
   }
   return choice.plan.opts();
 }
