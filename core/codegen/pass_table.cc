@@ -6,11 +6,11 @@
 
 #include "core/base/config/debug_flags.h"
 #include "core/base/text.h"
-#include "core/codegen/attention/skipped_blocks.h"
+#include "core/codegen/attention/masked_keys.h"
 #include "core/codegen/choose_opts.h"
 #include "core/codegen/cpu/passes/order_loops.h"
 #include "core/codegen/cpu/passes/transpose_loads.h"
-#include "core/codegen/cpu/passes/wmma_blocks.h"
+#include "core/codegen/cpu/passes/wmma_tiles.h"
 #include "core/codegen/gpu/passes/barriers.h"
 #include "core/codegen/gpu/passes/group_mma.h"
 #include "core/codegen/gpu/passes/hoist_shared.h"
@@ -25,7 +25,7 @@
 #include "core/codegen/passes/polls.h"
 #include "core/codegen/passes/prepare_stages.h"
 #include "core/codegen/passes/stages.h"
-#include "core/codegen/passes/sum_blocks.h"
+#include "core/codegen/passes/sum_chunks.h"
 #include "core/codegen/passes/unroll.h"
 #include "core/codegen/passes/vectorise.h"
 #include "core/codegen/trials.h"
@@ -80,14 +80,14 @@ absl::Status RunDecomposeTranscendentals(Work& w) {
   return Made(w, DecomposeTranscendentals(w.ctx, w.root, w.target, flushes));
 }
 
-absl::Status RunBlockSums(Work& w) {
-  // Rows in blocks (ONLINE) have short sums.
+absl::Status RunChunkSums(Work& w) {
+  // Rows in key tiles (ONLINE) have short sums.
   if (w.Has(OptKind::kTensorCore) || w.Has(OptKind::kOnline)) return absl::OkStatus();
-  return Made(w, BlockLongSums(w.ctx, w.root, w.target));
+  return Made(w, ChunkLongSums(w.ctx, w.root, w.target));
 }
 
 absl::Status RunJoinAccesses(Work& w) {
-  // Rows in blocks fill all registers with their states. Stores of more than a register need
+  // Rows in key tiles fill all registers with their states. Stores of more than a register need
   // neighbouring ones, so some values would be kept in memory.
   const int64_t most = w.Has(OptKind::kOnline) ? kRegisterBytes : kWidestAccessBytes;
   return Made(w, JoinAccesses(w.ctx, w.root, most));
@@ -157,9 +157,9 @@ constexpr Pass kPasses[] = {
      "checks each opt, then splits the ranges, gates the padding, packs operands and keeps partial "
      "sums, in one rebuild",
      [](Work& w) { return Made(w, ApplyOpts(w.ctx, w.root, w.target, w.kernel.opts)); }},
-    {"trim_blocks", kAll, kKernel, kKernel, "codegen/attention/trim_blocks.cc",
-     "ends the loop over blocks of ONLINE where a mask hides the rest (below, Rows in blocks)",
-     [](Work& w) { return Made(w, TrimBlocks(w.ctx, w.root)); }},
+    {"trim_keys", kAll, kKernel, kKernel, "codegen/attention/trim_keys.cc",
+     "ends the loop over key tiles of ONLINE where a mask hides the rest",
+     [](Work& w) { return Made(w, TrimKeys(w.ctx, w.root)); }},
     {"check_blocks", kGpus, kKernel, kKernel, "codegen/trials.cc",
      "tries whether a long launch would have very many short blocks, which get PERSIST",
      CheckBlocks},
@@ -177,9 +177,9 @@ constexpr Pass kPasses[] = {
      "replaces EXP2, EXP, LOG2, LOG, SIN, COS and POW by polynomials; EXP2 and EXP stay, with a "
      "tag, if the target scales by powers of two in one instruction",
      RunDecomposeTranscendentals},
-    {"block_sums", kAll, kKernel, kKernel, "codegen/passes/sum_blocks.cc",
-     "cuts long sums of floats into blocks that have sums of their own (below, Numbers)",
-     RunBlockSums},
+    {"chunk_sums", kAll, kKernel, kKernel, "codegen/passes/sum_chunks.cc",
+     "cuts long sums of floats into chunks that have sums of their own (below, Numbers)",
+     RunChunkSums},
     {"lower_stages", kAll, kKernel, kKernel, "codegen/passes/stages.cc",
      "replaces each STAGE by an array and the loop that fills it",
      [](Work& w) { return Made(w, LowerStages(w.ctx, w.root)); }},
@@ -204,10 +204,10 @@ constexpr Pass kPasses[] = {
     {"transpose_loads", kCpus, kKernel, kKernel, "codegen/cpu/passes/transpose_loads.cc",
      "loads squares of gathered vectors as vectors and transposes them in registers",
      [](Work& w) { return Made(w, TransposeLoads(w.ctx, w.root)); }},
-    {"wmma_blocks", kCpus, kKernel, kKernel, "codegen/cpu/passes/wmma_blocks.cc",
+    {"wmma_tiles", kCpus, kKernel, kKernel, "codegen/cpu/passes/wmma_tiles.cc",
      "turns grids of 16 rows and columns into products of whole tiles, if the target multiplies "
      "tiles (below, TC)",
-     [](Work& w) { return Made(w, MakeWmmaBlocks(w.ctx, w.root, w.target)); }},
+     [](Work& w) { return Made(w, MakeWmmaTiles(w.ctx, w.root, w.target)); }},
     {"decompose_alu", kAll, kKernel, kKernel, "codegen/passes/decompose_alu.cc",
      "expresses integer division, shifts, MAX, THREEFRY, bool arithmetic and WMMAs without an "
      "instruction by simpler ops",

@@ -89,7 +89,7 @@ bool WaitsInRole(UOp linear) {
 
 absl::Status CheckTiles(KernelWork& work) {
   if (work.options.opts != nullptr || !WantsTiles(work)) return absl::OkStatus();
-  UOPD_ASSIGN(const KernelWork trial, Try(work, "check_tiles", "wmma_blocks"));
+  UOPD_ASSIGN(const KernelWork trial, Try(work, "check_tiles", "wmma_tiles"));
   const bool has_tile = std::ranges::any_of(ir::Toposort(trial.ctx, trial.root),
                                             [](UOp u) { return u.Is(Op::WMMA_BLOCK); });
   if (has_tile) {
