@@ -81,8 +81,23 @@ std::string KernelName(const UOpContext& ctx, UOp sink, std::span<const Opt> opt
 
 }  // namespace
 
-absl::Status ChooseOpts(KernelWork& work) {
+std::vector<Opt> OptsOf(KernelWork& work) {
   const Options& options = work.options;
+  if (options.opts != nullptr) return *options.opts;
+  if (!options.noopt) {
+    std::vector<Opt> chosen = HeuristicOpts(work.ctx, work.given, work.target);
+    return options.draft ? DraftOpts(work.ctx, work.given, work.target, chosen) : chosen;
+  }
+  const auto choose_threads = MachineOf(work.target).maybe_choose_threads;
+  return choose_threads ? choose_threads(work.ctx, work.given, work.target) : std::vector<Opt>();
+}
+
+void UseOpts(KernelWork& work, std::vector<Opt> opts) {
+  work.kernel.name = KernelName(work.ctx, work.given, opts);
+  work.kernel.opts = std::move(opts);
+}
+
+absl::Status ChooseOpts(KernelWork& work) {
   LoweredKernel& out = work.kernel;
   UOPD_ASSIGN(out.buffers, Buffers(work.ctx, work.root));
   out.variables.clear();
@@ -95,16 +110,10 @@ absl::Status ChooseOpts(KernelWork& work) {
   out.flops = estimate.flops;
   out.bytes = estimate.bytes;
   out.dtype = estimate.dtype;
-  if (options.opts != nullptr) {
-    out.opts = *options.opts;
-  } else if (!options.noopt) {
-    out.opts = HeuristicOpts(work.ctx, work.root, work.target);
-    if (options.draft) out.opts = DraftOpts(work.ctx, work.root, work.target, out.opts);
-  } else if (const auto choose = MachineOf(work.target).maybe_choose_threads) {
-    out.opts = choose(work.ctx, work.root, work.target);
-  }
+  work.given = work.root;
+  std::vector<Opt> opts = OptsOf(work);
   UOPD_TRY(work.ctx.CheckInterrupt());
-  out.name = KernelName(work.ctx, work.root, out.opts);
+  UseOpts(work, std::move(opts));
   return absl::OkStatus();
 }
 

@@ -33,16 +33,14 @@ bool GetNames(ByteReader& in, std::vector<std::string>& out) {
   return true;
 }
 
-bool GetOpts(ByteReader& in, std::vector<Opt>& out) {
+bool GetOpts(ByteReader& in, std::vector<Opt>& out, absl::Status& later) {
   uint64_t n;
   if (!in.Varint(n) || n > kMaxOpts) return false;
   for (uint64_t i = 0; i < n; ++i) {
     StoredOpt stored;
     if (!in.Varint(stored.kind) || !in.Signed(stored.axis) || !in.Signed(stored.amount))
       return false;
-    const auto opt = FromStored(stored);
-    if (!opt.ok()) return false;
-    out.push_back(*opt);
+    if (!TakeStored(stored, out, later)) return false;
   }
   return true;
 }
@@ -73,16 +71,18 @@ void KernelInfo::Encode(std::string& out) const {
   PutBool(out, polls);
 }
 
-bool KernelInfo::Decode(ByteReader& in, KernelInfo& out) {
+absl::Status KernelInfo::Decode(ByteReader& in, KernelInfo& out) {
+  absl::Status later;
   uint64_t dtype;
   if (!GetBuffers(in, out.buffers) || !GetNames(in, out.variables) ||
-      !LaunchGeometry::Decode(in, out.variables.size(), out.launch) || !GetOpts(in, out.opts) ||
-      !in.Double(out.flops) || !in.Double(out.bytes) || !in.Double(out.estimate_ns) ||
-      !in.Varint(dtype) || !ir::DtypeByWire(dtype)) {
-    return false;
+      !LaunchGeometry::Decode(in, out.variables.size(), out.launch) ||
+      !GetOpts(in, out.opts, later) || !in.Double(out.flops) || !in.Double(out.bytes) ||
+      !in.Double(out.estimate_ns) || !in.Varint(dtype) || !ir::DtypeByWire(dtype) ||
+      !in.Bool(out.polls)) {
+    return absl::DataLossError("facts about a kernel are damaged");
   }
   out.dtype = static_cast<DtypeNumber>(dtype);
-  return in.Bool(out.polls);
+  return later;
 }
 
 }  // namespace uopd::codegen

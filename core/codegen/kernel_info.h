@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // KernelInfo: what is known of a kernel besides its code, from codegen to the launch and in caches.
 //
-// A new fact is a field here, its part of Encode and Decode, and the place that finds it out. Plain values.
+// A new fact is a field here, its part of Encode and Decode, and the place that finds it out. Plain
+// values.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -32,9 +33,10 @@ struct KernelInfo {
   DtypeNumber dtype = DtypeNumber::Void;  // of most operations (estimate.h)
   bool polls = false;                     // the kernel checks its stop word while it runs
 
-  // Everything but the name. False: the bytes are no such facts.
+  // Everything but the name. DATA_LOSS: the bytes are no such facts. FAILED_PRECONDITION: they are,
+  // and an opt is of a later version.
   void Encode(std::string& out) const;
-  static bool Decode(ByteReader& in, KernelInfo& out);
+  static absl::Status Decode(ByteReader& in, KernelInfo& out);
 };
 
 }  // namespace uopd::codegen

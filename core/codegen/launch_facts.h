@@ -7,11 +7,11 @@ namespace uopd::codegen {
 
 struct KernelWork;
 
-// Decides KernelWork::way before PIPELINE is applied. Copies of boxes need room for their barriers, and loops around such copies do
-// not poll; threads that copy alone cannot wait for the block. What does not fit is left out: first the threads, then the boxes.
-absl::Status ChooseCopies(KernelWork& work);
-
 // Fills in KernelWork::kernel.launch and the estimates of time.
 absl::Status DescribeLaunch(KernelWork& work);
+
+// Whether a launch of the kernel is long (Machine::long_launch_ns) if its lines are estimated to
+// take so long.
+bool IsLongLaunch(const KernelWork& work, double estimate_ns);
 
 }  // namespace uopd::codegen

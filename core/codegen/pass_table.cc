@@ -2,16 +2,15 @@
 #include "core/codegen/pass_table.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 
 #include "core/base/config/debug_flags.h"
 #include "core/base/text.h"
-#include "core/codegen/attention/skipped_blocks.h"
+#include "core/codegen/attention/masked_keys.h"
 #include "core/codegen/choose_opts.h"
 #include "core/codegen/cpu/passes/order_loops.h"
 #include "core/codegen/cpu/passes/transpose_loads.h"
-#include "core/codegen/cpu/passes/wmma_blocks.h"
+#include "core/codegen/cpu/passes/wmma_tiles.h"
 #include "core/codegen/gpu/passes/barriers.h"
 #include "core/codegen/gpu/passes/group_mma.h"
 #include "core/codegen/gpu/passes/hoist_shared.h"
@@ -26,9 +25,10 @@
 #include "core/codegen/passes/polls.h"
 #include "core/codegen/passes/prepare_stages.h"
 #include "core/codegen/passes/stages.h"
-#include "core/codegen/passes/sum_blocks.h"
+#include "core/codegen/passes/sum_chunks.h"
 #include "core/codegen/passes/unroll.h"
 #include "core/codegen/passes/vectorise.h"
+#include "core/codegen/trials.h"
 #include "core/ir/graph.h"
 #include "core/ir/verify/spec.h"
 #include "core/rewrite/rewrite_trace.h"
@@ -41,8 +41,6 @@ using ir::UOp;
 using Work = KernelWork;
 using enum Machines;
 using enum Pass::Form;
-
-constexpr int64_t kThreadsOfAUnit = 2048;  // that a processor runs at the same time, about
 
 // Takes what a pass made as the new form of the kernel.
 absl::Status Made(Work& work, UOp root) {
@@ -76,20 +74,21 @@ absl::Status RunSimplify(Work& w) {
 }
 
 absl::Status RunDecomposeTranscendentals(Work& w) {
-  // The weights of attention by matrix instructions are rounded to small floats, beside sums of at least 1.
+  // The weights of attention by matrix instructions are rounded to small floats, beside sums of at
+  // least 1.
   const bool flushes = w.Has(OptKind::kOnline) && w.Has(OptKind::kTensorCore);
   return Made(w, DecomposeTranscendentals(w.ctx, w.root, w.target, flushes));
 }
 
-absl::Status RunBlockSums(Work& w) {
-  // Rows in blocks (ONLINE) have short sums.
+absl::Status RunChunkSums(Work& w) {
+  // Rows in key tiles (ONLINE) have short sums.
   if (w.Has(OptKind::kTensorCore) || w.Has(OptKind::kOnline)) return absl::OkStatus();
-  return Made(w, BlockLongSums(w.ctx, w.root, w.target));
+  return Made(w, ChunkLongSums(w.ctx, w.root, w.target));
 }
 
 absl::Status RunJoinAccesses(Work& w) {
-  // Rows in blocks fill all registers with their states. Stores of more than a register need neighbouring ones, so
-  // some values would be kept in memory.
+  // Rows in key tiles fill all registers with their states. Stores of more than a register need
+  // neighbouring ones, so some values would be kept in memory.
   const int64_t most = w.Has(OptKind::kOnline) ? kRegisterBytes : kWidestAccessBytes;
   return Made(w, JoinAccesses(w.ctx, w.root, most));
 }
@@ -123,40 +122,6 @@ absl::Status CheckDtypes(Work& w) {
   return absl::OkStatus();
 }
 
-// Opts for the rows of whole tiles (ChooseMatrixTile) of which no tile was made.
-absl::Status RunCheckTiles(Work& w) {
-  if (w.options.opts != nullptr || !w.Has(OptKind::kTensorCore)) return absl::OkStatus();
-  int64_t rows = 0;
-  for (const MatrixInstruction& i : w.target.matrix_instructions)
-    rows = i.m > 1 ? std::max<int64_t>(rows, i.m) : rows;
-  const bool wants_tiles = rows > 0 && std::ranges::any_of(w.kernel.opts, [&](const Opt& o) {
-                             return o.kind == OptKind::kUpcast && o.amount >= rows;
-                           });
-  if (!wants_tiles) return absl::OkStatus();
-  const auto nodes = ir::Toposort(w.ctx, w.root);
-  w.misses_tiles = std::ranges::none_of(nodes, [](UOp u) { return u.Is(ir::Op::WMMA_BLOCK); });
-  w.notes.emplace_back(
-      w.misses_tiles
-          ? "no whole tile was made of the rows, and their sums do not fit in vector registers: "
-            "the table runs again without such instructions"
-          : "the rows became whole tiles");
-  return absl::OkStatus();
-}
-
-// The launch of so many short blocks that their polls would take the bus for longer than they run (passes/polls.h).
-absl::Status RunCheckBlocks(Work& w) {
-  if (!w.long_launch || w.thread_ns >= kShortBlockNs || w.Has(OptKind::kPersist))
-    return absl::OkStatus();
-  const int64_t threads = std::max<int64_t>(1, w.kernel.launch.block[0].Evaluate({}));
-  const int64_t blocks = w.target.units * std::max<int64_t>(1, kThreadsOfAUnit / threads);
-  w.one_more = Opt{OptKind::kPersist, 0, blocks};
-  w.notes.push_back(Cat("the launch is estimated to take ",
-                        std::llround(w.kernel.estimate_ns / 1e6), " ms, in blocks of ",
-                        std::llround(w.thread_ns),
-                        " ns that would poll for longer than they run: tries ", Text(*w.one_more)));
-  return absl::OkStatus();
-}
-
 absl::Status RunPolls(Work& w) {
   w.kernel.polls = w.thread_ns > kLongNs || (w.long_launch && w.Has(OptKind::kPersist));
   if (w.kernel.polls) w.root = AddPolls(w.ctx, w.root, w.target);
@@ -184,13 +149,21 @@ constexpr Pass kPasses[] = {
      "`gpu/heuristic/`, a file for each "
      "step), for a draft with a small register tile ([drafts](opts.md#drafts)); names the kernel",
      ChooseOpts},
+    {"check_tiles", kCpus, kKernel, kKernel, "codegen/trials.cc",
+     "tries whether the rows of opts for whole tiles become tiles; if not, chooses opts without "
+     "such instructions",
+     CheckTiles},
     {"apply_opts", kAll, kKernel, kKernel, "codegen/opts/opt_plan.cc",
      "checks each opt, then splits the ranges, gates the padding, packs operands and keeps partial "
      "sums, in one rebuild",
      [](Work& w) { return Made(w, ApplyOpts(w.ctx, w.root, w.target, w.kernel.opts)); }},
-    {"trim_blocks", kAll, kKernel, kKernel, "codegen/attention/trim_blocks.cc",
-     "ends the loop over blocks of ONLINE where a mask hides the rest ([attention](attention.md))",
-     [](Work& w) { return Made(w, TrimBlocks(w.ctx, w.root)); }},
+    {"trim_keys", kAll, kKernel, kKernel, "codegen/attention/trim_keys.cc",
+     "ends the loop over key tiles of ONLINE where a mask hides the rest "
+     "([attention](attention.md))",
+     [](Work& w) { return Made(w, TrimKeys(w.ctx, w.root)); }},
+    {"check_blocks", kGpus, kKernel, kKernel, "codegen/trials.cc",
+     "tries whether a long launch would have very many short blocks, which get PERSIST",
+     CheckBlocks},
     {"map_threads", kGpus, kKernel, kKernel, "codegen/gpu/passes/map_threads.cc",
      "gives GLOBAL and LOCAL ranges to the blocks and threads of a launch ([GPUs](gpu.md))",
      RunMapThreads},
@@ -205,10 +178,9 @@ constexpr Pass kPasses[] = {
      "replaces EXP2, EXP, LOG2, LOG, SIN, COS and POW by polynomials; EXP2 and EXP stay, with a "
      "tag, if the target scales by powers of two in one instruction",
      RunDecomposeTranscendentals},
-    {"block_sums", kAll, kKernel, kKernel, "codegen/passes/sum_blocks.cc",
-     "cuts long sums of floats into blocks that have sums of their own "
-     "([numbers](numbers.md#long-sums))",
-     RunBlockSums},
+    {"chunk_sums", kAll, kKernel, kKernel, "codegen/passes/sum_chunks.cc",
+     "cuts long sums of floats into chunks that have sums of their own ([numbers](numbers.md#long-sums))",
+     RunChunkSums},
     {"lower_stages", kAll, kKernel, kKernel, "codegen/passes/stages.cc",
      "replaces each STAGE by an array and the loop that fills it",
      [](Work& w) { return Made(w, LowerStages(w.ctx, w.root)); }},
@@ -233,14 +205,10 @@ constexpr Pass kPasses[] = {
     {"transpose_loads", kCpus, kKernel, kKernel, "codegen/cpu/passes/transpose_loads.cc",
      "loads squares of gathered vectors as vectors and transposes them in registers",
      [](Work& w) { return Made(w, TransposeLoads(w.ctx, w.root)); }},
-    {"wmma_blocks", kCpus, kKernel, kKernel, "codegen/cpu/passes/wmma_blocks.cc",
+    {"wmma_tiles", kCpus, kKernel, kKernel, "codegen/cpu/passes/wmma_tiles.cc",
      "turns grids of 16 rows and columns into products of whole tiles, if the target multiplies "
      "tiles ([matrix instructions](matrix_instructions.md))",
-     [](Work& w) { return Made(w, MakeWmmaBlocks(w.ctx, w.root, w.target)); }},
-    {"check_tiles", kCpus, kKernel, kKernel, "codegen/pass_table.cc",
-     "if opts for whole tiles made none, asks for others: the table runs again without such "
-     "instructions",
-     RunCheckTiles},
+     [](Work& w) { return Made(w, MakeWmmaTiles(w.ctx, w.root, w.target)); }},
     {"decompose_alu", kAll, kKernel, kKernel, "codegen/passes/decompose_alu.cc",
      "expresses integer division, shifts, MAX, THREEFRY, bool arithmetic and WMMAs without an "
      "instruction by simpler ops",
@@ -256,8 +224,8 @@ constexpr Pass kPasses[] = {
      "gives the matrix instructions of groups of warps their accumulators, and the lines that "
      "begin them and wait for them",
      [](Work& w) { return Made(w, MakeGroupMmas(w.ctx, w.root)); }},
-    {"choose_copies", kGpus, kLines, kLines, "codegen/launch_facts.cc",
-     "decides for PIPELINE whether boxes are copied at once, and whether warps copy alone",
+    {"choose_copies", kGpus, kLines, kLines, "codegen/trials.cc",
+     "tries for PIPELINE whether boxes are copied at once, and whether warps copy alone",
      ChooseCopies},
     {"pipeline", kGpus, kLines, kLines, "codegen/gpu/passes/pipeline.cc",
      "for PIPELINE: makes copies to shared memory run while the threads compute", RunPipeline},
@@ -276,17 +244,14 @@ constexpr Pass kPasses[] = {
      }},
     {"describe_launch", kAll, kLines, kLines, "codegen/launch_facts.cc",
      "notes what the launch needs, and estimates the time that it takes", DescribeLaunch},
-    {"check_blocks", kGpus, kLines, kLines, "codegen/pass_table.cc",
-     "if a long launch has very many short blocks, asks for PERSIST: the table runs again with it",
-     RunCheckBlocks},
     {"polls", kAll, kLines, kLines, "codegen/passes/polls.cc",
      "makes a long kernel check its stop word now and then", RunPolls},
     {"verify_lines", kAll, kLines, kLines, "ir/verify/spec.cc",
      "checks the lines against `Level::kLinear`", RunVerify},
 };
 
-// A pass that made a node without a shape is wrong. That is an error of this kernel; without this, the next pass that asks for the
-// shape would end the process.
+// A pass that made a node without a shape is wrong. That is an error of this kernel; without this,
+// the next pass that asks for the shape would end the process.
 absl::Status CheckShapes(Work& work, std::string_view pass) {
   for (UOp u : ir::Toposort(work.ctx, work.root)) {
     if (const auto shape = work.ctx.TryShapeOf(u); !shape.ok()) {
@@ -315,7 +280,7 @@ absl::Status RunPass(const Pass& pass, KernelWork& work) {
     return Invalid(Cat(pass.name, " takes a ", pass.before == kLines ? "LINEAR" : "SINK"));
   work.notes.clear();
   UOPD_TRY(pass.run(work));
-  for (const std::string& note : work.notes) rewrite::TraceNote(pass.name, note);
+  for (const std::string& note : work.notes) rewrite::TraceNote(note);
   // An interrupted pass returns a graph that the next pass may not accept.
   UOPD_TRY(work.ctx.CheckInterrupt());
   // Shapes of lanes come up in two passes. Others are checked when somebody looks for a wrong pass.
@@ -333,11 +298,13 @@ absl::StatusOr<std::span<const Pass>> PassesUpTo(std::string_view name) {
 }
 
 absl::Status RunPasses(KernelWork& work, std::span<const Pass> passes) {
-  rewrite::TraceGroup group(Cat("codegen ", work.kernel.name));
+  const auto name = [&] { return Cat("codegen ", work.kernel.name); };
+  rewrite::TraceGroup of_kernel(name());
   for (const Pass& pass : passes) {
-    const bool unnamed = work.kernel.name.empty();
-    UOPD_TRY(RunPass(pass, work));
-    if (unnamed && !work.kernel.name.empty()) group.Rename(Cat("codegen ", work.kernel.name));
+    const rewrite::TraceGroup of_pass(std::string(pass.name));
+    const absl::Status status = RunPass(pass, work);
+    of_kernel.Rename(name());  // a row may have named the kernel
+    UOPD_TRY(status);
   }
   return absl::OkStatus();
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The passes of codegen, as a table. Lower runs the rows in order; uopd-opt runs each of them alone, and docs/codegen/passes.md lists them.
+// The passes of codegen, as a table. Lower runs the rows in order;
+// uopd-opt runs each of them alone, and docs/codegen/passes.md lists them.
 //
-// A pass changes the form of one kernel. What it has to know beside the graph is in KernelWork: the target, the opts, and what earlier
-// passes found out. What later passes and the launch have to know, it notes there.
+// A pass changes the form of one kernel. What it has to know beside the graph is in KernelWork: the
+// target, the opts, and what earlier passes found out. What later passes and the launch have to
+// know, it notes there.
 #pragma once
 #include <span>
 #include <string>
@@ -18,20 +20,17 @@ namespace uopd::codegen {
 // A kernel on its way through the table. Not thread-safe. What it refers to outlives it.
 struct KernelWork {
   ir::UOpContext& ctx;
-  const Target& target;
+  Target target;  // of the device, without the instructions that are of no use here (check_tiles)
   const Options& options;
   ir::UOp root;                  // the kernel in its present form: a SINK, later a LINEAR
+  ir::UOp given = {};            // the kernel that the opts are about, as choose_opts saw it
   LoweredKernel kernel = {};     // all but `linear`, which `root` is at the end
   std::vector<int64_t> largest;  // the maximum of each of kernel.variables
   PipelineWay way = {};          // how PIPELINE copies (choose_copies)
-  // The pass describe_launch sets these two: the estimated time of one thread, and whether the launch is so long that blocks poll before
-  // they begin.
+  // The pass describe_launch sets these two: the estimated time of one thread, and whether the
+  // launch is so long that blocks poll before they begin.
   double thread_ns = 0;
   bool long_launch = false;
-  // What rows found out too late: with this opt more the kernel is better (check_blocks); it is better without instructions of whole
-  // tiles (check_tiles). Lower runs the table again then.
-  std::optional<Opt> one_more;
-  bool misses_tiles = false;
   std::vector<std::string> notes = {};  // why the last row did what it did
 
   bool Has(OptKind kind) const;
@@ -53,14 +52,16 @@ struct Pass {
 // In the order in which Lower runs them.
 std::span<const Pass> Passes();
 
-// Runs the pass if it is for the target's kind of machine, and checks what it made. INVALID_ARGUMENT: the kernel is not in the form that
-// the pass takes, or as the pass says. INTERNAL: the pass made a wrong graph.
+// Runs the pass if it is for the target's kind of machine, checks what it made, and traces its
+// notes. INVALID_ARGUMENT: the kernel is not in the form that the pass takes, or as the pass says.
+// INTERNAL: the pass made a wrong graph.
 absl::Status RunPass(const Pass& pass, KernelWork& work);
 
 // The rows from the first one to that of this name. NOT_FOUND: no pass is called so.
 absl::StatusOr<std::span<const Pass>> PassesUpTo(std::string_view name);
 
-// Runs these rows of the table in order, and ends at the first error.
+// Runs these rows of the table in order, and ends at the first error. What they rewrite is recorded
+// under the names of the kernel and of the row: "codegen r_16_16/unroll".
 absl::Status RunPasses(KernelWork& work, std::span<const Pass> passes = Passes());
 
 // The list of passes for docs/codegen/passes.md, as a Markdown table.

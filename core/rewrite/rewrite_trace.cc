@@ -27,7 +27,7 @@ constexpr int64_t kMaxBytes = int64_t{4} << 30;
 
 struct Group {
   std::string name;
-  std::vector<std::pair<std::string, std::string>> notes = {};  // pass, text; not written yet
+  std::vector<std::string> notes = {};  // not written yet
 };
 thread_local std::vector<Group> groups;
 thread_local int64_t running_pass = 0;  // the innermost Run of this thread
@@ -35,25 +35,15 @@ thread_local int64_t running_pass = 0;  // the innermost Run of this thread
 // Not closed at the end: rewrites may still run while the process exits. Every write is flushed.
 std::atomic<TraceFile*> the_file{nullptr};
 
-// With the names of the groups that are open.
-std::string Prefixed(std::string_view pass) {
+// The names of the groups that are open: "codegen r_16_16/unroll".
+std::string NameOfGroups() {
   std::string out;
-  for (const Group& group : groups) Append(out, group.name, "/");
-  out += pass;
+  for (const Group& group : groups) Append(out, out.empty() ? "" : "/", group.name);
   return out;
 }
 
-std::string NoteLine(std::string_view pass, std::string_view text) {
-  return Cat("{\"note\":", JsonString(text), ",\"name\":", JsonString(Prefixed(pass)), "}\n");
-}
-
-// Writes the notes of the innermost group.
-void WriteNotes() {
-  TraceFile* file = TraceFile::MaybeGet();
-  for (const auto& [pass, text] : groups.back().notes) {
-    if (file != nullptr) file->Write(NoteLine(pass, text));
-  }
-  groups.back().notes.clear();
+std::string NoteLine(std::string_view text) {
+  return Cat("{\"note\":", JsonString(text), ",\"name\":", JsonString(NameOfGroups()), "}\n");
 }
 
 std::string FileFromFlags() {
@@ -160,27 +150,29 @@ void TraceFile::Write(std::string_view lines) {
   std::fflush(state_->file);
 }
 
-TraceGroup::TraceGroup(std::string name) { groups.push_back({std::move(name)}); }
+TraceGroup::TraceGroup(std::string name) : place_(groups.size()) {
+  groups.push_back({std::move(name)});
+}
 TraceGroup::~TraceGroup() {
-  WriteNotes();
+  TraceFile* file = TraceFile::MaybeGet();
+  for (const std::string& text : groups.back().notes) {
+    if (file != nullptr) file->Write(NoteLine(text));
+  }
   groups.pop_back();
 }
-void TraceGroup::Rename(std::string name) {
-  groups.back().name = std::move(name);
-  WriteNotes();
-}
+void TraceGroup::Rename(std::string name) { groups[place_].name = std::move(name); }
 
 bool TracesNotes() { return TraceFile::MaybeGet() != nullptr; }
 
-void TraceNote(std::string_view pass, std::string_view text) {
+void TraceNote(std::string_view text) {
   TraceFile* file = TraceFile::MaybeGet();
   if (file == nullptr) return;
-  if (groups.empty()) return file->Write(NoteLine(pass, text));
-  groups.back().notes.emplace_back(pass, text);
+  if (groups.empty()) return file->Write(NoteLine(text));
+  groups.back().notes.emplace_back(text);
 }
 
 void TraceRecorder::Begin(std::string_view pass, UOp root) {
-  pass_ = Prefixed(pass);
+  pass_ = groups.empty() ? std::string(pass) : Cat(NameOfGroups(), "/", pass);
   root_ = root;
   steps_ = 0;
   parent_ = running_pass;

@@ -4,7 +4,7 @@
 //
 //   {"rule":3,"set":"index","name":"sum","file":"core/rules/index.cc","line":85}
 //   {"node":12,"op":"ADD<index>","src":[3,5],"arg":"{2}"}              arg only where there is one
-//   {"pass":1,"parent":0,"name":"schedule/symbolic","root":12}         a Rewriter::Run
+//   {"pass":1,"parent":0,"name":"schedule/symbolic","root":12}         a Rewriter::Run in its group
 //   {"step":1,"pass":1,"before":12,"after":15,"rule":3,"from":"r0+0","to":"r0"}
 //   {"end":1,"result":15}
 //   {"note":"one tile of 64 x 128 takes 3100 cycles","name":"codegen r_64_128/choose_opts"}
@@ -15,7 +15,7 @@
 //   (2) A pass (a Rewriter::Run) without rewrites has no lines. The lines of one pass are
 //       contiguous; those of an inner pass stand before those of the outer one.
 //   (3) A note says why a pass of codegen did what it did. It stands behind the rewrites of its
-//       kernel so far.
+//       pass.
 //   (4) `parent` is the pass whose rule started this pass, or 0.
 //
 // The file is opened by TRACE_REWRITES=FILE, VIZ=1 or TRACK_MATCH_STATS=2, or by Open. All threads
@@ -54,21 +54,26 @@ class TraceFile {
   std::unique_ptr<State> state_;
 };
 
-// While it lives, a prefix of the names of passes of this thread, e.g. "codegen r_16_16".
+// While it lives, a prefix of the names of what this thread records. Groups nest: "codegen
+// r_16_16/unroll".
 class TraceGroup {
  public:
   explicit TraceGroup(std::string name);
   ~TraceGroup();
-  // From now on the name is another one, also that of notes since the group began.
+  // From now on the name is another one, also that of the notes in groups that are still open.
   void Rename(std::string name);
   TraceGroup(const TraceGroup&) = delete;
   TraceGroup& operator=(const TraceGroup&) = delete;
+
+ private:
+  size_t place_;  // among the groups of the thread
 };
 
 // Whether notes are recorded: else nobody need make their texts.
 bool TracesNotes();
-// Records why a pass of this thread did what it did.
-void TraceNote(std::string_view pass, std::string_view text);
+// Records why this thread does what it does. The line of the note has the names of the open groups,
+// and is written when the innermost of them ends.
+void TraceNote(std::string_view text);
 
 // Records the rewrites of one Rewriter. Each Rewriter describes a node at most once.
 class TraceRecorder {

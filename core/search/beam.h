@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 // BeamSearch: the search for the opts that make a kernel fastest, by measuring candidates.
 //
+// The beam is what the field and the flag BEAM mean by it: `width` candidates whose neighbours are tried. Which neighbours are
+// measured is chosen as in Bayesian optimisation.
+//
 // It starts from the choice of the heuristic, from the kernel without opts, and from some seeds (seeds.h). Each step adds the
 // neighbours (moves.h) of the best `width` candidates, and of the `width` most promising that were not measured, to the
 // frontier; makes the programs of the most promising lists of opts there; and measures a batch of the most promising

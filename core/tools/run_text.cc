@@ -75,6 +75,7 @@ class Runner {
   absl::Status RunAlone(const codegen::Pass& pass, std::string_view value) {
     if (!work_) {
       work_.emplace(ctx_, target_, options_);
+      work_->given = root_;
       for (const ir::UOp v : ir::Variables(ctx_, root_)) {
         work_->kernel.variables.emplace_back(v.text());
         work_->largest.push_back(static_cast<int64_t>(ctx_.BoundsOf(v).max));
@@ -191,15 +192,14 @@ class Runner {
   absl::Status SetTarget(std::string_view arch) {
     if (arch == "gpu" || arch == "amx") {
       target_ = arch == "gpu" ? PlainGpuTarget() : AmxTarget();
-      return absl::OkStatus();
-    }
-    const auto target = GpuTarget(arch);
-    if (!target) {
+    } else if (const auto target = GpuTarget(arch)) {
+      target_ = *target;
+    } else {
       std::string known = "gpu, amx";
       for (const std::string_view name : GpuArchitectures()) Append(known, ", ", name);
       return Invalid(Cat("architecture (", arch, ") is none of ", known));
     }
-    target_ = *target;
+    if (work_) work_->target = target_;
     return absl::OkStatus();
   }
 

@@ -12,12 +12,12 @@
 namespace uopd::codegen {
 namespace {
 
-constexpr int64_t kLeastRowBlock = 16;  // elements
+constexpr int64_t kLeastKeyTile = 16;  // elements
 
 // About `wanted`, and if possible a divisor of the row: then no element is padding.
-int64_t BlockOfRow(int64_t row, int64_t wanted) {
+int64_t KeyTileOf(int64_t row, int64_t wanted) {
   for (int64_t n = wanted; 2 * n > wanted; --n) {
-    if (row % n == 0 && n % kLeastRowBlock == 0) return n;
+    if (row % n == 0 && n % kLeastKeyTile == 0) return n;
   }
   return wanted;
 }
@@ -38,7 +38,7 @@ std::optional<OnlineRowChoice> ChooseOnline(ir::UOpContext& ctx, ir::UOp sink,
     if (axes[a].axis_type() != ir::AxisType::REDUCE) continue;
     const auto row = static_cast<int64_t>(ctx.BoundsOf(axes[a].src(0)).max);
     if (row <= wanted) continue;
-    const int64_t n = BlockOfRow(row, wanted);
+    const int64_t n = KeyTileOf(row, wanted);
     const auto made = MakeOnline(ctx, sink, axes[a], n);
     if (made.ok()) return OnlineRowChoice{{OptKind::kOnline, static_cast<int>(a), n}, *made};
   }

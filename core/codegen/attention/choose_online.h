@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Whether the heuristic computes a row that a kernel stages in blocks (ONLINE; attention/online.h).
+// Whether the heuristic computes a row that a kernel stages in key tiles (ONLINE;
+// attention/online.h).
 //
-// On a CPU it does so where the arrays of one row do not fit in Target::private_bytes. For rows that
-// fit no difference could be measured. With blocks it does so where shared memory has no room for the arrays of 4 rows: the rows of a block
-// share what it loads.
+// On a CPU it does so where the arrays of one row do not fit in Target::private_bytes. For rows
+// that fit no difference could be measured. With blocks it does so where shared memory has no room
+// for the arrays of 4 rows: the rows of a block share what it loads.
 #pragma once
 #include <optional>
 

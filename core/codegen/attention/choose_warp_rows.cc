@@ -22,7 +22,8 @@ constexpr int64_t kMostTwiceRegisters = 100;  // of a thread, for fragments of o
 constexpr int64_t kTwiceStepKeys = 32;
 constexpr int64_t kRowsPipelineParts = 3;
 
-// The maximum over a row that sums of products depend on: the position of its axis; nothing if there is none.
+// The maximum over a row that sums of products depend on: the position of its axis; nothing if
+// there is none.
 std::optional<size_t> MaximumAxis(const ir::UOpContext& ctx, UOp sink) {
   const auto order = ir::Toposort(ctx, sink);
   const auto axes = Axes(ctx, sink);
@@ -68,7 +69,8 @@ std::vector<Opt> ChooseWarpRows(ir::UOpContext& ctx, UOp sink, const Target& tar
     const bool twice = size.registers <= kMostTwiceRegisters &&
                        size.tiles >= 2.0 * kRowsWarps * target.units &&
                        size.rows >= 2 * kRowsWarps * size.tile_rows;
-    // With shorter steps both tiles fit in the registers (H200, depth 64: 272 us with 32 keys, 292 us with 64).
+    // With shorter steps both tiles fit in the registers (H200, depth 64: 272 us with 32 keys, 292
+    // us with 64).
     if (twice && n > kTwiceStepKeys) continue;
     if (twice) AddOpt(plan, OptKind::kUpcast, size.rows_axis, 2);
     for (int64_t warps = kRowsWarps; warps > 1; warps /= 2) {
@@ -76,10 +78,11 @@ std::vector<Opt> ChooseWarpRows(ir::UOpContext& ctx, UOp sink, const Target& tar
       if (AddOpt(plan, OptKind::kLocal, size.rows_axis, warps)) break;
     }
     for (int64_t parts = kRowsPipelineParts; target.async_copies && parts > 1; --parts) {
-      // Three blocks of a processor shall have room for their arrays; if two parts are too large for that, one.
+      // Three blocks of a processor shall have room for their arrays; if two parts are too large
+      // for that, one.
       const int64_t room = target.shared_bytes / (parts > 2 ? 3 : 1);
       if (plan.SharedBytes() * parts > room) continue;
-      if (AddOpt(plan, OptKind::kPipeline, size.blocks_axis, parts)) break;
+      if (AddOpt(plan, OptKind::kPipeline, size.key_tiles_axis, parts)) break;
     }
     return plan.opts();
   }

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "core/base/text.h"
+#include "core/codegen/attention/key_tile.h"
+#include "core/codegen/attention/masked_keys.h"
 #include "core/codegen/attention/online_states.h"
-#include "core/codegen/attention/row_block.h"
 #include "core/codegen/attention/row_terms.h"
-#include "core/codegen/attention/skipped_blocks.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
 #include "core/rules/index_expr.h"
@@ -48,13 +48,13 @@ UOp IsMinusInfinity(ir::UOpContext& ctx, UOp x) {
   return ir::Alu(ctx, Op::CMPEQ, {x, ctx.Float(x.dtype(), -INFINITY)});
 }
 
-// The RANGE over blocks of n of so many places.
-UOp RangeOfBlocks(ir::UOpContext& ctx, UOp places, int64_t n, int64_t axis) {
-  const UOp blocks =
+// The RANGE over tiles of n of so many keys.
+UOp RangeOfTiles(ir::UOpContext& ctx, UOp places, int64_t n, int64_t axis) {
+  const UOp tiles =
       places.Is(Op::CONST)
           ? ctx.Idx((places.const_int() + n - 1) / n)
           : ir::Alu(ctx, Op::FLOORDIV, {rules::IndexSum(ctx, places, ctx.Idx(n - 1)), ctx.Idx(n)});
-  return Range(ctx, blocks, axis, ir::AxisType::REDUCE);
+  return Range(ctx, tiles, axis, ir::AxisType::REDUCE);
 }
 
 int64_t FreeOnlineAxis(const ir::UOpContext& ctx, UOp sink) {
@@ -65,7 +65,7 @@ int64_t FreeOnlineAxis(const ir::UOpContext& ctx, UOp sink) {
   return out;
 }
 
-// Replaces the maximum and the sums that scale with it by states that blocks of the row change.
+// Replaces the maximum and the sums that scale with it by states that tiles of its keys change.
 class Online {
  public:
   Online(ir::UOpContext& ctx, UOp sink, UOp maximum, int64_t n)
@@ -73,16 +73,16 @@ class Online {
         sink_(sink),
         maximum_(maximum),
         next_id_(FreeOnlineAxis(ctx, sink)),
-        block_(ctx, RangeOfBlocks(ctx, maximum.closed()[0].src(0), n, next_id_++),
-               maximum.closed()[0].src(0), n),
-        states_(ctx, block_.block()),
-        terms_(ctx, sink, maximum, block_) {}
+        tile_(ctx, RangeOfTiles(ctx, maximum.closed()[0].src(0), n, next_id_++),
+              maximum.closed()[0].src(0), n),
+        states_(ctx, tile_.loop()),
+        terms_(ctx, sink, maximum, tile_) {}
 
   absl::StatusOr<UOp> Run() {
     states_.SetShown(MaybeShown());
     if (!AddMaximum()) return Inapplicable("the maximum is not one of elements of a row");
     for (UOp u : ir::Toposort(ctx_, sink_)) {
-      const bool sums = u.Is(Op::REDUCE) && u.reduce_op() == Op::ADD && block_.IsOverRow(u);
+      const bool sums = u.Is(Op::REDUCE) && u.reduce_op() == Op::ADD && tile_.IsOverRow(u);
       if (sums && terms_.UsesMaximum(u)) AddSum(u);
     }
     if (sums_.empty()) return Inapplicable("no sum scales with the maximum of the axis");
@@ -101,21 +101,21 @@ class Online {
     RowPart part;
   };
 
-  // Whether the mask shows any place of the block; null: there is no such mask.
+  // Whether the mask shows any key of the tile; null: there is no such mask.
   UOp MaybeShown() {
     std::vector<UOp> sums;
     for (UOp u : ir::Toposort(ctx_, sink_)) {
-      if (u.Is(Op::REDUCE) && u != maximum_ && block_.IsOverRow(u) && terms_.UsesMaximum(u))
+      if (u.Is(Op::REDUCE) && u != maximum_ && tile_.IsOverRow(u) && terms_.UsesMaximum(u))
         sums.push_back(u);
     }
     const UOp from = MaybeMaskedFrom(ctx_, maximum_, sums);
-    return from ? Lt(ctx_, block_.Begin(), from) : UOp();
+    return from ? Lt(ctx_, tile_.Begin(), from) : UOp();
   }
-  // The reduction of a part over a block; in the padding its terms are `identity`.
-  UOp OverBlock(UOp reduce, UOp term, ir::Dtype dtype, double identity) {
-    const UOp range = reduce.closed()[0], mine = block_.InBlock(range);
+  // The reduction of a part over a tile; in the padding its terms are `identity`.
+  UOp OverTile(UOp reduce, UOp term, ir::Dtype dtype, double identity) {
+    const UOp range = reduce.closed()[0], mine = tile_.InTile(range);
     UOp x = ir::Cast(ctx_, term, dtype);
-    if (const UOp valid = block_.MaybeValid(range))
+    if (const UOp valid = tile_.MaybeValid(range))
       x = Where(ctx_, valid, x, ctx_.Float(dtype, identity));
     return ir::ReduceRanges(ctx_, reduce.reduce_op(), x, std::span<const UOp>(&mine, 1));
   }
@@ -124,7 +124,7 @@ class Online {
     const auto part = terms_.Copy(maximum_, {});
     if (!part || part->kind != Kind::kFree || !part->factors.empty()) return false;
     most_ = states_.New(WideStateDtype(maximum_.dtype()), {});
-    const UOp here = OverBlock(maximum_, part->value, most_.dtype, -INFINITY);
+    const UOp here = OverTile(maximum_, part->value, most_.dtype, -INFINITY);
     const UOp before = states_.Before(most_, ctx_.Idx(0));
     const UOp now = Where(ctx_, states_.later(), ir::Alu(ctx_, Op::MAX, {before, here}), here);
     states_.SetStage(most_, now, ctx_.Idx(0), {});
@@ -157,7 +157,7 @@ class Online {
     next_id_ = id;
     const ir::Dtype dtype = WideStateDtype(reduce.dtype());
     Sum sum{reduce, states_.New(dtype, along), *part};
-    const UOp here = OverBlock(reduce, part->value, dtype, 0), at = states_.Place(sum.state, fresh);
+    const UOp here = OverTile(reduce, part->value, dtype, 0), at = states_.Place(sum.state, fresh);
     UOp before = states_.Before(sum.state, at);
     if (part->kind == Kind::kScaled) {
       const UOp by = Mul(ctx_, risen_, ctx_.Float(risen_.dtype(), part->amount));
@@ -196,10 +196,10 @@ class Online {
   ir::UOpContext& ctx_;
   const UOp sink_, maximum_;
   int64_t next_id_;  // of RANGEs that are made
-  RowBlock block_;
+  KeyTile tile_;
   OnlineStates states_;
   RowTerms terms_;
-  UOp risen_;  // the maximum before a block, less the one after it
+  UOp risen_;  // the maximum before a tile, less the one after it
   OnlineState most_;
   std::vector<Sum> sums_;
 };
@@ -216,7 +216,7 @@ absl::StatusOr<UOp> MakeOnline(ir::UOpContext& ctx, UOp sink, UOp range, int64_t
   const ir::Bounds size = ctx.BoundsOf(range.src(0));
   // The sums of no element are 0, and a quotient of two such is not.
   if (size.min < 1) return Inapplicable("the axis may have no element");
-  if (n < 1 || n >= size.max) return Inapplicable("a block would have the whole axis");
+  if (n < 1 || n >= size.max) return Inapplicable("a key tile would have the whole axis");
   return Online(ctx, sink, maximum, n).Run();
 }
 

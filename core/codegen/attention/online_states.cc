@@ -11,8 +11,8 @@ namespace uopd::codegen {
 using ir::Op;
 using ir::UOp;
 
-OnlineStates::OnlineStates(ir::UOpContext& ctx, UOp block)
-    : ctx_(ctx), block_(block), later_(Lt(ctx, ctx.Idx(0), block)) {}
+OnlineStates::OnlineStates(ir::UOpContext& ctx, UOp loop)
+    : ctx_(ctx), loop_(loop), later_(Lt(ctx, ctx.Idx(0), loop)) {}
 
 OnlineState OnlineStates::New(ir::Dtype dtype, std::vector<UOp> along) {
   int64_t elements = 1;
@@ -42,8 +42,8 @@ void OnlineStates::SetStage(OnlineState& state, UOp value, UOp at, std::span<con
 }
 
 void OnlineStates::End(std::span<const UOp> stages) {
-  end_ = ir::End(ctx_, ctx_.Make(Op::GROUP, ir::Dtype::Void, stages),
-                 std::span<const UOp>(&block_, 1));
+  end_ =
+      ir::End(ctx_, ctx_.Make(Op::GROUP, ir::Dtype::Void, stages), std::span<const UOp>(&loop_, 1));
 }
 
 UOp OnlineStates::After(const OnlineState& state) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// OnlineStates: makes the states of a kernel with ONLINE, which blocks of a row change (online.h
+// OnlineStates: makes the states of a kernel with ONLINE, which tiles of keys change (online.h
 // says how they look).
 //
 // The order of the calls for a state: New; Before and SetStage; and once all states have a stage,
@@ -22,13 +22,13 @@ struct OnlineState {
 
 class OnlineStates {
  public:
-  // `block`: the RANGE over blocks.
-  OnlineStates(ir::UOpContext& ctx, ir::UOp block);
+  // `loop`: the RANGE over key tiles.
+  OnlineStates(ir::UOpContext& ctx, ir::UOp loop);
 
-  // Whether a mask shows any place of a block; null: there is no such mask. Stages that are set
+  // Whether a mask shows any key of a tile; null: there is no such mask. Stages that are set
   // later have the condition.
   void SetShown(ir::UOp maybe_shown) { maybe_shown_ = maybe_shown; }
-  // Whether this is not the first block, in front of which states hold nothing.
+  // Whether this is not the first tile, in front of which states hold nothing.
   ir::UOp later() const { return later_; }
 
   OnlineState New(ir::Dtype dtype, std::vector<ir::UOp> along);
@@ -39,16 +39,16 @@ class OnlineStates {
   // Says what an iteration stores at the place, for all `ranges`.
   void SetStage(OnlineState& state, ir::UOp value, ir::UOp at, std::span<const ir::UOp> ranges);
 
-  // Closes the loop over blocks, which stores these stages in their order.
+  // Closes the loop over key tiles, which stores these stages in their order.
   void End(std::span<const ir::UOp> stages);
   // An element behind that loop.
   ir::UOp After(const OnlineState& state);
 
  private:
   ir::UOpContext& ctx_;
-  const ir::UOp block_, later_;
+  const ir::UOp loop_, later_;
   ir::UOp maybe_shown_;
-  ir::UOp end_;         // of the loop over blocks
+  ir::UOp end_;         // of the loop over key tiles
   int64_t states_ = 0;  // that were made
 };
 

@@ -40,7 +40,7 @@ class ProductReader {
       if (ClosesStates(u)) a_.end = u;
     }
     if (!a_.end) return "the kernel has no ONLINE";
-    a_.block = a_.end.closed()[0];
+    a_.loop = a_.end.closed()[0];
     for (const auto step : {&ProductReader::Products, &ProductReader::Keys, &ProductReader::Columns,
                             &ProductReader::Rows}) {
       if (std::string why = (this->*step)(); !why.empty()) return why;
@@ -80,8 +80,8 @@ class ProductReader {
     for (UOp u : ir::Toposort(ctx_, a_.end.src(0))) {
       if (!u.Is({Op::REDUCE, Op::STAGE}) || u == a_.scores || IsState(u)) continue;
       if (u.closed().size() != 1 || u.closed()[0].src(0) != range_.src(0))
-        return "a block has other loops";
-      if (u.Is(Op::STAGE) && u.src(1) != u.closed()[0]) return "a block has other stages";
+        return "a key tile has other loops";
+      if (u.Is(Op::STAGE) && u.src(1) != u.closed()[0]) return "a key tile has other stages";
       if (seen.insert(u.closed()[0].id()).second) a_.keys.push_back(u.closed()[0]);
     }
     if (seen.contains(a_.depth.id())) return "a loop has two uses";

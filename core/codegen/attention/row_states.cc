@@ -56,7 +56,7 @@ UOp RowStates::MaybeMapIndex(UOp index, UOp from) {
   const UOp state = MaybeState(index.src(0));
   if (!state) return UOp();
   const bool inside = index.src(0).Is(Op::BUFFER);
-  const UOp array = inside ? ir::After(ctx_, from, {tile_.products.block}) : from;
+  const UOp array = inside ? ir::After(ctx_, from, {tile_.products.loop}) : from;
   const bool sums = states_.at(state.id()) == tile_.products.sums_state;
   return ir::Index(ctx_, array,
                    ElementAt(sums, inside ? tile_.places.column : tile_.places.columns));

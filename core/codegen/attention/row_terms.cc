@@ -25,12 +25,8 @@ void AddUsers(std::span<const UOp> order, UOp u, absl::flat_hash_set<uint32_t>& 
 
 }  // namespace
 
-RowTerms::RowTerms(ir::UOpContext& ctx, UOp sink, UOp maximum, RowBlock& block)
-    : ctx_(ctx),
-      maximum_(maximum),
-      block_(block),
-      open_(ctx, sink),
-      order_(ir::Toposort(ctx, sink)) {
+RowTerms::RowTerms(ir::UOpContext& ctx, UOp sink, UOp maximum, KeyTile& tile)
+    : ctx_(ctx), maximum_(maximum), tile_(tile), open_(ctx, sink), order_(ir::Toposort(ctx, sink)) {
   AddUsers(order_, maximum, uses_maximum_);
 }
 
@@ -47,7 +43,7 @@ std::optional<RowPart> RowTerms::CopyIn(UOp value, UOp range, const ir::Substitu
     return uses_sum_.contains(u.id()) && !open_.Varies(u, range);
   };
   const auto enter = [&](UOp u) {
-    return u != maximum_ && changes(u) && !is_outer(u) && !block_.IsElement(u, range);
+    return u != maximum_ && changes(u) && !is_outer(u) && !tile_.IsElement(u, range);
   };
   std::vector<RowPart> srcs;
   for (UOp u : ir::Toposort(ctx_, std::span<const UOp>(&value, 1), enter)) {
@@ -56,12 +52,12 @@ std::optional<RowPart> RowTerms::CopyIn(UOp value, UOp range, const ir::Substitu
       part = {Kind::kShift, 1, so_far_, {}};
       if (!so_far_) return std::nullopt;
     } else if (u == range) {
-      part.value = block_.InRow(range);
+      part.value = tile_.InRow(range);
     } else if (const auto it = fresh.find(u.id()); it != fresh.end()) {
       part.value = it->second;
     } else if (is_outer(u)) {
       part.kind = Kind::kOuter;
-    } else if (block_.IsElement(u, range)) {
+    } else if (tile_.IsElement(u, range)) {
       const auto row = LoadOf(u, range, fresh);
       if (!row) return std::nullopt;
       part = *row;
@@ -90,7 +86,7 @@ std::optional<RowPart> RowTerms::CopyNode(UOp u, std::span<const RowPart> srcs, 
   std::vector<UOp> values;
   for (const RowPart& p : srcs) values.push_back(p.value);
   const UOp valid =
-      u.Is(Op::INDEX) && open_.Varies(u.src(1), range) ? block_.MaybeValid(range) : UOp();
+      u.Is(Op::INDEX) && open_.Varies(u.src(1), range) ? tile_.MaybeValid(range) : UOp();
   if (valid) {
     const UOp gate = values.size() == 3 ? And(ctx_, values[2], valid) : valid;
     out.value = ir::Index(ctx_, values[0], values[1], gate, u.arg().AsInt());
@@ -109,19 +105,18 @@ std::optional<RowPart> RowTerms::LoadOf(UOp load, UOp range, const ir::Substitut
     if (!part || part->kind == Kind::kOuter) return std::nullopt;
     // A row of another row's elements, times a factor, is that other row.
     const UOp v = part->value;
-    if (v.Is(Op::LOAD) && v.src(0).src(0).Is(Op::STAGE) &&
-        v.src(0).src(1) == block_.InBlock(mine)) {
+    if (v.Is(Op::LOAD) && v.src(0).src(0).Is(Op::STAGE) && v.src(0).src(1) == tile_.InTile(mine)) {
       part->value = v.src(0).src(0);
     } else {
-      const UOp at = block_.InBlock(mine);
-      part->value = ir::Staged(ctx_, v, block_.n(), at, block_.MaybeValid(mine),
-                               std::span<const UOp>(&at, 1));
+      const UOp at = tile_.InTile(mine);
+      part->value =
+          ir::Staged(ctx_, v, tile_.n(), at, tile_.MaybeValid(mine), std::span<const UOp>(&at, 1));
     }
     it = rows_.emplace(stage.id(), *part).first;
   }
   RowPart out = it->second;
   out.value =
-      ir::Load(ctx_, ir::Index(ctx_, out.value, block_.InBlock(range), block_.MaybeValid(range)));
+      ir::Load(ctx_, ir::Index(ctx_, out.value, tile_.InTile(range), tile_.MaybeValid(range)));
   return out;
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// RowTerms: the terms of reductions over a row, computed for one block of the row.
+// RowTerms: the terms of reductions over a row, computed for one tile of its keys.
 //
 // A row is what a maximum M runs over. A term of another reduction over the row may depend on M
 // only as the rule of online.h says. Such a term is copied: its place along the row becomes a place
-// in a block, M becomes the maximum so far. The copy has a degree c: it is f * 2^(-c * M) for some
+// in a tile, M becomes the maximum so far. The copy has a degree c: it is f * 2^(-c * M) for some
 // f without M.
 //
-// Not thread-safe. The context and the block must outlive it.
+// Not thread-safe. The context and the tile must outlive it.
 #pragma once
 #include <optional>
 #include <span>
@@ -14,7 +14,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "core/codegen/attention/row_block.h"
+#include "core/codegen/attention/key_tile.h"
 #include "core/codegen/attention/row_part.h"
 #include "core/codegen/passes/open_ranges.h"
 #include "core/ir/graph.h"
@@ -23,8 +23,8 @@ namespace uopd::codegen {
 
 class RowTerms {
  public:
-  // `maximum`: the REDUCE M. `block`: how its row is in blocks.
-  RowTerms(ir::UOpContext& ctx, ir::UOp sink, ir::UOp maximum, RowBlock& block);
+  // `maximum`: the REDUCE M. `tile`: of its row.
+  RowTerms(ir::UOpContext& ctx, ir::UOp sink, ir::UOp maximum, KeyTile& tile);
 
   // Sums are finished values in the terms of other sums.
   void AddSum(ir::UOp sum);
@@ -38,7 +38,7 @@ class RowTerms {
   }
 
   const OpenRanges& open() const { return open_; }
-  // The STAGEs of which blocks were made.
+  // The STAGEs of which tiles were made.
   const absl::flat_hash_set<uint32_t>& stages() const { return stages_; }
   bool UsesMaximum(ir::UOp u) const { return uses_maximum_.contains(u.id()); }
 
@@ -49,12 +49,12 @@ class RowTerms {
 
   ir::UOpContext& ctx_;
   const ir::UOp maximum_;
-  RowBlock& block_;
+  KeyTile& tile_;
   const OpenRanges open_;
   const std::vector<ir::UOp> order_;
   ir::UOp so_far_;
   absl::flat_hash_set<uint32_t> uses_maximum_, uses_sum_, stages_;
-  // Of one call of Copy: STAGE -> the part of its elements, whose value is the STAGE of a block.
+  // Of one call of Copy: STAGE -> the part of its elements, whose value is the STAGE of a tile.
   absl::flat_hash_map<uint32_t, RowPart> rows_;
 };
 

@@ -39,7 +39,7 @@ class WarpRows {
         f_(tile.fragment),
         p_(tile.places),
         next_id_(next_id),
-        later_(Lt(ctx, ctx.Idx(0), tile.products.block)),
+        later_(Lt(ctx, ctx.Idx(0), tile.products.loop)),
         padding_(ctx, sink, tile.products.rows, tile.fragment.rows()),
         states_(ctx, sink, tile),
         mmas_(ctx, target, tile, padding_, loads_words, next_id_) {}
@@ -116,7 +116,7 @@ class WarpRows {
   const RowFragment& f_;
   const RowPlaces& p_;
   int64_t next_id_;
-  const UOp later_;  // false in the first block: states are set before it
+  const UOp later_;  // false in the first key tile: states are set before it
   RowPadding padding_;
   RowStates states_;
   RowMmas mmas_;
@@ -188,7 +188,7 @@ absl::Status AddWarpRows(Adding& adding, const Opt& opt) {
   const std::vector<PlanAxis>& axes = adding.state.axes;
   for (size_t a = 0; a < axes.size(); ++a) {
     if (axes[a].range == made.rows) size.rows_axis = a;
-    if (axes[a].is_blocks) size.blocks_axis = a;
+    if (axes[a].is_key_tiles) size.key_tiles_axis = a;
     const bool output =
         axes[a].range.axis_type() == AxisType::LOOP && adding.kernel().InEveryEnd(axes[a].range);
     if (output) size.tiles *= static_cast<double>(adding.ctx.BoundsOf(axes[a].symbolic).max);

@@ -66,7 +66,8 @@ const Machine kCpuMachine = {
     .is_grid = [](const PlanView&, size_t) { return false; },
     .overlaps_tiles = true,
     .shares_gates = false,
-    // Without a loop the processor computes several results at the same time anyway, and a chain has multiply-adds.
+    // Without a loop the processor computes several results at the same time anyway, and a chain
+    // has multiply-adds.
     .sums = {.chained_in_loop = 8,
              .chained_without = 0,
              .joins_maxima = false,

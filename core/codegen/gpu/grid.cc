@@ -36,8 +36,9 @@ bool MayBeGrid(const PlanView& view, size_t axis) {
     for (const UOp v : ir::Variables(view.ctx, kernel.sink)) variables.emplace_back(v.text());
     if (!LaunchSize::Of(a.symbolic, variables).ok()) return false;
   }
-  // A long reduction that is the same for all iterations is not repeated in each of them, unless an iteration adds up as
-  // much itself: a row of a matrix beside the mean of what it is multiplied by.
+  // A long reduction that is the same for all iterations is not repeated in each of them, unless an
+  // iteration adds up as much itself: a row of a matrix beside the mean of what it is multiplied
+  // by.
   double repeated = 0, own = 0;
   for (UOp u : kernel.order) {
     if (!u.Is({Op::REDUCE, Op::STAGE})) continue;

@@ -24,8 +24,8 @@ using ir::UOp;
 constexpr int64_t kPlainThreads = 256;  // of a block of a kernel without opts, at most
 constexpr int64_t kRowsOfAUnit = 4;     // that should have arrays in shared memory at a time
 
-// A thread is not alone in its block: the last output axis that can has up to 256. And the scheduler makes rows of any length
-// where ONLINE needs no array for them.
+// A thread is not alone in its block: the last output axis that can has up to 256. And the
+// scheduler makes rows of any length where ONLINE needs no array for them.
 std::vector<Opt> ChoosePlainThreads(ir::UOpContext& ctx, UOp sink, const Target& target) {
   std::vector<Opt> out;
   if (const auto online = ChooseOnline(ctx, sink, target)) out = {online->opt};
@@ -50,7 +50,7 @@ std::string BlockTooLarge(ir::UOpContext& ctx, UOp made, const Target& target, i
 }
 
 Machine::LoopPlace PlaceOfBlocks(const PlanView& plan, size_t axis) {
-  return {!plan.state.axes[axis].HasBlock(), plan.state.axes[axis].rank};
+  return {!plan.state.axes[axis].HasPanel(), plan.state.axes[axis].rank};
 }
 
 double LaunchOfBlocksNs(double thread_ns, int64_t blocks, int64_t threads, const Target& target) {
@@ -88,13 +88,14 @@ const Machine kGpuMachine = {
     .is_grid = IsGrid,
     .overlaps_tiles = false,  // an element would be stored twice
     .shares_gates = true,
-    // Other warps compute while the additions of one wait. A maximum is the same in any order: one order means one value where
-    // several sums use it, as those of ONLINE do.
+    // Other warps compute while the additions of one wait. A maximum is the same in any order: one
+    // order means one value where several sums use it, as those of ONLINE do.
     .sums = {.chained_in_loop = 2,
              .chained_without = 2,
              .joins_maxima = true,
              .cuts_products = false},
-    // A thread of a full processor takes ten times as long as the estimate says, and thousands of warps poll over one bus.
+    // A thread of a full processor takes ten times as long as the estimate says, and thousands of
+    // warps poll over one bus.
     .poll_ns = 1e6,
     .long_launch_ns = 100e6,
     .launch_ns = LaunchOfBlocksNs,

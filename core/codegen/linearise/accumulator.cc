@@ -15,7 +15,7 @@ UOp IdentityOf(ir::UOpContext& ctx, UOp u) {
   return ir::IsFloat(u.dtype()) ? ctx.Float(u.dtype(), identity.f) : ctx.Int(u.dtype(), identity.i);
 }
 
-Accumulator MakeAccumulator(Lineariser& l, UOp u, UOp maybe_start, OpenBlock& block) {
+Accumulator MakeAccumulator(Lineariser& l, UOp u, UOp maybe_start, Scope& scope) {
   ir::UOpContext& ctx = l.ctx;
   const ir::Shape shape = *ctx.ShapeOf(u);
   Accumulator a;
@@ -25,15 +25,15 @@ Accumulator MakeAccumulator(Lineariser& l, UOp u, UOp maybe_start, OpenBlock& bl
       ir::Buffer(ctx, l.next_register++, u.dtype(),
                  ir::ShapeArg(ctx, ir::Dims{std::max<int64_t>(a.lanes, 1)}), ir::AddrSpace::REG);
   UOp value = maybe_start ? maybe_start : IdentityOf(ctx, u);
-  block.Line(a.buffer);
+  scope.Line(a.buffer);
   if (a.lanes > 0) {
     // Accumulators in other loops may start with the same vector: it stands outside of all loops.
     value =
         ctx.Make(ir::Op::STACK, u.dtype(), std::vector<UOp>(static_cast<size_t>(a.lanes), value));
-    l.blocks.body().Line(value);
+    l.scopes.body().Line(value);
   }
-  a.init = block.Line(
-      ir::Store(ctx, block.Line(ir::Index(ctx, a.buffer, ctx.Idx(0), UOp(), a.lanes)), value));
+  a.init = scope.Line(
+      ir::Store(ctx, scope.Line(ir::Index(ctx, a.buffer, ctx.Idx(0), UOp(), a.lanes)), value));
   return a;
 }
 

@@ -12,9 +12,9 @@ struct Accumulator {
   int64_t lanes;
 };
 
-// Appends the accumulator of u to the block, with `maybe_start` in it, a line of the block or of a
-// block around; null: the identity element.
-Accumulator MakeAccumulator(Lineariser& l, ir::UOp u, ir::UOp maybe_start, OpenBlock& block);
+// Appends the accumulator of u to the scope, with `maybe_start` in it, a line of the scope or of a
+// scope around; null: the identity element.
+Accumulator MakeAccumulator(Lineariser& l, ir::UOp u, ir::UOp maybe_start, Scope& scope);
 
 // The identity element of the reduction or running sum u.
 ir::UOp IdentityOf(ir::UOpContext& ctx, ir::UOp u);

@@ -19,8 +19,8 @@ using ir::UOp;
 // the source of the SCAN has no loops left.
 absl::Status EmitThreadScan(Lineariser& l, UOp u) {
   ir::UOpContext& ctx = l.ctx;
-  OpenBlock& home = l.blocks.body();
-  const UOp thread = l.blocks.New(RangesOf(u)[0]), total = l.blocks.New(u.src(0));
+  Scope& home = l.scopes.body();
+  const UOp thread = l.scopes.New(RangesOf(u)[0]), total = l.scopes.New(u.src(0));
   const int64_t threads = thread.src(0).const_int();
   const UOp array =
       home.Line(ir::Buffer(ctx, l.next_register++, u.dtype(),
@@ -42,14 +42,14 @@ absl::Status EmitScan(Lineariser& l, UOp u) {
   ir::UOpContext& ctx = l.ctx;
   const auto over = RangesOf(u);
   if (over[0].axis_type() == ir::AxisType::THREAD) return EmitThreadScan(l, u);
-  OpenBlock* around = l.blocks.MaybeAround(l.loops.Bits(over));
+  Scope* around = l.scopes.MaybeAround(l.loops.Bits(over));
   if (around == nullptr) return UOPD_BUG("a SCAN is outside of its loops");
-  const UOp start = MaybeStartOf(u) ? l.blocks.New(MaybeStartOf(u)) : UOp();
+  const UOp start = MaybeStartOf(u) ? l.scopes.New(MaybeStartOf(u)) : UOp();
   const Accumulator a = MakeAccumulator(l, u, start, *around);
-  OpenBlock& home = l.blocks.Home(u);
+  Scope& home = l.scopes.Home(u);
   const UOp now = home.Line(ir::After(ctx, a.buffer, {a.init, home.range}));
   const UOp at = home.Line(ir::Index(ctx, now, ctx.Idx(0), UOp(), a.lanes));
-  const UOp before = home.Line(ir::Load(ctx, at)), x = l.blocks.New(u.src(0));
+  const UOp before = home.Line(ir::Load(ctx, at)), x = l.scopes.New(u.src(0));
   const UOp after = home.LineAll(ctx, Combine(ctx, u.reduce_op(), before, x), before, x);
   home.Line(ir::Store(ctx, at, after));
   home.made[u.id()] = u.tag() == kBefore ? before : after;

@@ -45,7 +45,7 @@ bool LoadsFromStored(const ir::UOpContext& ctx, std::span<const UOp> values,
 absl::Status EmitNest(Lineariser& l, const Nest& nest) {
   // The rules remove the stores of a loop that never runs. Then nothing is left to emit.
   if (nest.stores.empty()) return absl::OkStatus();
-  const size_t depth = l.blocks.depth();
+  const size_t depth = l.scopes.depth();
   for (UOp r : nest.loops) UOPD_TRY(OpenLoop(l, r));
   std::vector<UOp> values, done;
   for (UOp s : nest.stores) values.insert(values.end(), s.srcs().begin(), s.srcs().end());
@@ -53,11 +53,11 @@ absl::Status EmitNest(Lineariser& l, const Nest& nest) {
   std::vector<UOp> left(nest.stores);
   const auto store_all_made = [&] {
     std::erase_if(left, [&](UOp s) {
-      if (!l.blocks.IsMade(s.src(0)) || !l.blocks.IsMade(s.src(1))) return false;
+      if (!l.scopes.IsMade(s.src(0)) || !l.scopes.IsMade(s.src(1))) return false;
       done.push_back(l.ctx.Make(Op::STORE, Dtype::Void,
-                                {l.blocks.New(s.src(0)), l.blocks.New(s.src(1))}, s.arg(),
+                                {l.scopes.New(s.src(0)), l.scopes.New(s.src(1))}, s.arg(),
                                 s.tag()));
-      l.blocks.innermost().lines.push_back(done.back());
+      l.scopes.innermost().lines.push_back(done.back());
       return true;
     });
   };
@@ -72,12 +72,12 @@ absl::Status EmitNest(Lineariser& l, const Nest& nest) {
     const UOp next = left[0];
     UOPD_TRY(EmitValues(l, next.srcs()));
     for (UOp s : left) {
-      if (l.blocks.IsMade(s.src(1))) UOPD_TRY(EmitValues(l, s.srcs().first(1)));
+      if (l.scopes.IsMade(s.src(1))) UOPD_TRY(EmitValues(l, s.srcs().first(1)));
     }
     store_all_made();
     if (left.size() == before) return UOPD_BUG("a store has no place among the lines");
   }
-  l.blocks.Close(depth, done);
+  l.scopes.Close(depth, done);
   return absl::OkStatus();
 }
 
@@ -88,7 +88,7 @@ absl::StatusOr<UOp> Linearise(ir::UOpContext& ctx, UOp sink, const Target& targe
   UOPD_ASSIGN(const NodeLoops loops, NodeLoops::Of(ctx, sink));
   Lineariser l{ctx, target, variables, grid_x, loops};
   for (const Nest& nest : Nests(ctx, sink)) UOPD_TRY(EmitNest(l, nest));
-  return ctx.Make(Op::LINEAR, Dtype::Void, l.blocks.body().lines);
+  return ctx.Make(Op::LINEAR, Dtype::Void, l.scopes.body().lines);
 }
 
 }  // namespace uopd::codegen

@@ -21,8 +21,8 @@ absl::StatusOr<ir::UOp> Linearise(ir::UOpContext& ctx, ir::UOp sink, const Targe
                                   std::span<const std::string> variables, LaunchSize& grid_x);
 
 // Replaces the index dtype: scalars become i64; vectors become i32 if their bounds fit (vectors are
-// masks and data, never addresses), else i64. On targets with narrow_index, scalars become i32 too if
-// their bounds fit. DEFINE_VARs keep dtype index.
+// masks and data, never addresses), else i64. On targets with narrow_index, scalars become i32 too
+// if their bounds fit. DEFINE_VARs keep dtype index.
 ir::UOp LowerIndex(ir::UOpContext& ctx, ir::UOp linear, const Target& target);
 
 }  // namespace uopd::codegen

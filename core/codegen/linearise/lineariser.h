@@ -4,7 +4,7 @@
 //   nests.cc        which stores share loops
 //   node_loops.cc   the loops that every node depends on
 //   linearise.cc    one nest after the other
-//   blocks.cc       open loops, and the lines in them
+//   scopes.cc       open loops, and the lines in them
 //   values.cc       every value in the innermost loop that it depends on
 //   reductions.cc   the loops of reductions and arrays
 //   emit_scan.cc    running sums
@@ -16,8 +16,8 @@
 
 #include "core/base/status.h"
 #include "core/codegen/codegen.h"
-#include "core/codegen/linearise/blocks.h"
 #include "core/codegen/linearise/node_loops.h"
+#include "core/codegen/linearise/scopes.h"
 
 namespace uopd::codegen {
 
@@ -28,7 +28,7 @@ struct Lineariser {
   const std::span<const std::string> variables;
   LaunchSize& grid_x;
   const NodeLoops& loops;
-  OpenBlocks blocks{ctx, loops};
+  Scopes scopes{ctx, loops};
   std::vector<ir::UOp> with_loops;  // reductions and arrays of the current nest
   int64_t next_register = 0;
 };
@@ -37,7 +37,7 @@ struct Lineariser {
 // Emits every node below `roots` that is not emitted yet and depends on open loops only. Recursion
 // (through EmitLoops) is as deep as reductions and arrays nest.
 absl::Status EmitValues(Lineariser& l, std::span<const ir::UOp> roots);
-// Opens a block for a RANGE of the kernel. A THREAD range opens none: it becomes a SPECIAL.
+// Opens a scope for a RANGE of the kernel. A THREAD range opens none: it becomes a SPECIAL.
 absl::Status OpenLoop(Lineariser& l, ir::UOp range);
 
 // In reductions.cc. Emits reductions and arrays with equal loops, which they share.

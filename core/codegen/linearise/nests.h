@@ -3,7 +3,8 @@
 //
 // Invariants
 //   (1) Nests stand in the order of the kernel's statements, and so do the stores of a nest.
-//   (2) Statements share a nest only if none of them loads from a buffer that another one stores to.
+//   (2) Statements share a nest only if none of them loads from a buffer that another one stores
+//       to.
 #pragma once
 #include <vector>
 

@@ -93,18 +93,18 @@ bool Fuses(const Target& target, UOp reduce, UOp term) {
 absl::StatusOr<UOp> AddTerm(Lineariser& l, UOp reduce, UOp acc, UOp term) {
   if (term.Is(kProducts) && term.n_src() == 2 && reduce.reduce_op() == Op::ADD) {
     UOPD_TRY(EmitValues(l, term.srcs()));
-    return l.blocks.innermost().Line(
+    return l.scopes.innermost().Line(
         l.ctx.Make(term.op(), acc.dtype(),
-                   {l.blocks.New(term.src(0)), l.blocks.New(term.src(1)), acc}, term.arg()));
+                   {l.scopes.New(term.src(0)), l.scopes.New(term.src(1)), acc}, term.arg()));
   }
   if (Fuses(l.target, reduce, term)) {
     UOPD_TRY(EmitValues(l, term.srcs()));
-    return l.blocks.innermost().Line(l.ctx.Make(
-        Op::MULACC, acc.dtype(), {l.blocks.New(term.src(0)), l.blocks.New(term.src(1)), acc}));
+    return l.scopes.innermost().Line(l.ctx.Make(
+        Op::MULACC, acc.dtype(), {l.scopes.New(term.src(0)), l.scopes.New(term.src(1)), acc}));
   }
   UOPD_TRY(EmitValues(l, std::span<const UOp>(&term, 1)));
-  const UOp x = l.blocks.New(term);
-  return l.blocks.innermost().LineAll(l.ctx, Combine(l.ctx, reduce.reduce_op(), acc, x), acc, x);
+  const UOp x = l.scopes.New(term);
+  return l.scopes.innermost().LineAll(l.ctx, Combine(l.ctx, reduce.reduce_op(), acc, x), acc, x);
 }
 
 // One iteration of a sum: the accumulator, its new value, and the terms that are added.
@@ -120,10 +120,10 @@ absl::StatusOr<std::vector<SumStep>> EmitSums(Lineariser& l, std::span<const Acc
   size_t most = 0;
   for (const Accumulator& a : acc) {
     const UOp now =
-        l.blocks.innermost().Line(ir::After(l.ctx, a.buffer, {a.init, l.blocks.innermost().range}));
+        l.scopes.innermost().Line(ir::After(l.ctx, a.buffer, {a.init, l.scopes.innermost().range}));
     SumStep step;
-    step.at = l.blocks.innermost().Line(ir::Index(l.ctx, now, l.ctx.Idx(0), UOp(), a.lanes));
-    step.value = l.blocks.innermost().Line(ir::Load(l.ctx, step.at));
+    step.at = l.scopes.innermost().Line(ir::Index(l.ctx, now, l.ctx.Idx(0), UOp(), a.lanes));
+    step.value = l.scopes.innermost().Line(ir::Load(l.ctx, step.at));
     Terms(l.ctx, a.reduce.src(0), ChainOp(a.reduce), step.terms);
     most = std::max(most, step.terms.size());
     steps.push_back(std::move(step));
@@ -142,21 +142,21 @@ absl::StatusOr<UOp> EmitStatement(Lineariser& l, UOp statement) {
   if (!statement.Is(Op::END)) {
     UOPD_TRY(EmitValues(l, statement.srcs()));
     std::vector<UOp> srcs;
-    for (UOp of : statement.srcs()) srcs.push_back(l.blocks.New(of));
-    return l.blocks.innermost().Line(
+    for (UOp of : statement.srcs()) srcs.push_back(l.scopes.New(of));
+    return l.scopes.innermost().Line(
         l.ctx.Make(statement.op(), Dtype::Void, srcs, statement.arg()));
   }
   std::vector<UOp> values, parts, lines;
   AppendStored(statement, true, values);
   Flatten(statement.src(0), parts);
   UOPD_TRY(EmitValues(l, values));  // what does not depend on the loops
-  const size_t depth = l.blocks.depth();
+  const size_t depth = l.scopes.depth();
   for (UOp r : InOrder(statement.closed())) UOPD_TRY(OpenLoop(l, r));
   for (UOp s : parts) {
     UOPD_ASSIGN(const UOp line, EmitStatement(l, s));
     lines.push_back(line);
   }
-  return l.blocks.Close(depth, std::move(lines));
+  return l.scopes.Close(depth, std::move(lines));
 }
 
 }  // namespace
@@ -173,9 +173,9 @@ absl::Status EmitLoops(Lineariser& l, std::span<const UOp> together) {
   std::vector<Accumulator> acc;
   for (UOp r : together) {
     if (!r.Is(Op::REDUCE)) continue;
-    acc.push_back(MakeAccumulator(l, r, UOp(), l.blocks.innermost()));
+    acc.push_back(MakeAccumulator(l, r, UOp(), l.scopes.innermost()));
   }
-  const size_t depth = l.blocks.depth();
+  const size_t depth = l.scopes.depth();
   for (UOp r : InOrder(LoopsOf(together[0]))) UOPD_TRY(OpenLoop(l, r));
   std::vector<UOp> stored;
   for (UOp s : filled) AppendStored(s, false, stored);
@@ -189,22 +189,22 @@ absl::Status EmitLoops(Lineariser& l, std::span<const UOp> together) {
     stores.push_back(end);
   }
   for (const SumStep& step : steps)
-    stores.push_back(l.blocks.innermost().Line(ir::Store(l.ctx, step.at, step.value)));
+    stores.push_back(l.scopes.innermost().Line(ir::Store(l.ctx, step.at, step.value)));
   for (UOp s : filled) {
     if (s.Is(Op::END)) continue;
     UOPD_ASSIGN(const UOp line, EmitStatement(l, s));
     stores.push_back(line);
   }
-  if (const UOp end = l.blocks.Close(depth, stores)) stores = {end};
+  if (const UOp end = l.scopes.Close(depth, stores)) stores = {end};
   for (const Accumulator& a : acc) {
-    const UOp after = l.blocks.innermost().Line(ir::After(l.ctx, a.buffer, stores));
-    const UOp at = l.blocks.innermost().Line(ir::Index(l.ctx, after, l.ctx.Idx(0), UOp(), a.lanes));
-    l.blocks.innermost().made[a.reduce.id()] = l.blocks.innermost().Line(ir::Load(l.ctx, at));
+    const UOp after = l.scopes.innermost().Line(ir::After(l.ctx, a.buffer, stores));
+    const UOp at = l.scopes.innermost().Line(ir::Index(l.ctx, after, l.ctx.Idx(0), UOp(), a.lanes));
+    l.scopes.innermost().made[a.reduce.id()] = l.scopes.innermost().Line(ir::Load(l.ctx, at));
   }
   for (UOp r : together) {
     if (r.Is(Op::REDUCE)) continue;
-    l.blocks.innermost().made[r.id()] =
-        l.blocks.innermost().Line(ir::After(l.ctx, l.blocks.New(r.src(0)), stores));
+    l.scopes.innermost().made[r.id()] =
+        l.scopes.innermost().Line(ir::After(l.ctx, l.scopes.New(r.src(0)), stores));
   }
   return absl::OkStatus();
 }

@@ -51,12 +51,16 @@ std::string Text(const Opt& opt);
 // "[UPCAST(0, 4), PACK(1)]"
 std::string Text(const std::vector<Opt>& opts);
 
-// The opts of a text such as "UPCAST(0, 4) PACK(1)". '+' may stand between two opts, and ';' between two numbers. INVALID_ARGUMENT
-// names the part that is wrong. Whether an opt applies to a kernel is not checked.
+// The opts of a text such as "UPCAST(0, 4) PACK(1)". '+' may stand between two opts, and ';'
+// between two numbers. INVALID_ARGUMENT names the part that is wrong. Whether an opt applies to a
+// kernel is not checked.
 absl::StatusOr<std::vector<Opt>> ParseOpts(std::string_view text);
 
-// The three numbers by which caches keep an opt and names of kernels tell lists of opts apart. They mean the same in every
-// version: kind, axis and amount, and for PIPELINE the amount is its parts and ten times its warps.
+// The three numbers by which caches keep an opt and names of kernels tell lists of opts apart:
+// kind, axis and amount, and for PIPELINE the amount is its parts and ten times its warps. This
+// form only grows, by kinds: the numbers mean the same in every version, so records of earlier
+// versions are read as they are. A kind of a later version is no damage, and its record is set
+// aside.
 struct StoredOpt {
   uint64_t kind = 0;
   int64_t axis = 0, amount = 0;
@@ -64,7 +68,11 @@ struct StoredOpt {
 StoredOpt Stored(const Opt& opt);
 // "[UPCAST(0, 4), PACK(1, 0)]": the same numbers in keys of caches.
 std::string StoredText(const std::vector<Opt>& opts);
-// INVALID_ARGUMENT: a kind of a later version, or numbers that no opt of the kind has.
+// FAILED_PRECONDITION: the kind, which the message names, is of a later version. DATA_LOSS: no opt
+// of the kind has these numbers.
 absl::StatusOr<Opt> FromStored(const StoredOpt& stored);
+// Appends the opt to a list that is read from a record. False: the record is damaged. An opt of a
+// later version is left out, and `later` says so: the record is to be set aside once it is read.
+bool TakeStored(const StoredOpt& stored, std::vector<Opt>& out, absl::Status& later);
 
 }  // namespace uopd::codegen

@@ -105,7 +105,7 @@ UOp OptPlan::Make() const { return MakeKernel({ctx_, target_, state_}); }
 
 bool OptPlan::IsStaged() const {
   return MachineOf(target_).limits_blocks || state_.kernel->has_stages || !state_.packed.empty() ||
-         std::ranges::any_of(state_.axes, &PlanAxis::HasBlock);
+         std::ranges::any_of(state_.axes, &PlanAxis::HasPanel);
 }
 
 absl::Status OptPlan::CheckLanes() const {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // OptPlan: a list of opts for one kernel that grows opt by opt.
 //
-// Add checks an opt against the kernel and the opts before it, by the row of its kind; Apply builds the resulting kernel
-// (make/make_kernel.h). For a kernel without stages Add does not build the kernel, so the heuristic can try many opts.
+// Add checks an opt against the kernel and the opts before it, by the row of its kind; Apply builds
+// the resulting kernel (make/make_kernel.h). For a kernel without stages Add does not build the
+// kernel, so the heuristic can try many opts.
 #pragma once
 #include <memory>
 #include <span>
@@ -38,12 +39,14 @@ class OptPlan {
   }
   // The instruction of the TC among the opts, one of RowInstructions, or null.
   const MatrixInstruction* maybe_instruction() const { return state_.instruction.get(); }
-  // The axes of the rows and of the columns that an instruction of a warp computes. REQUIRES: maybe_instruction() is one.
+  // The axes of the rows and of the columns that an instruction of a warp computes. REQUIRES:
+  // maybe_instruction() is one.
   size_t rows_axis() const { return state_.rows_axis; }
   size_t columns_axis() const { return state_.columns_axis; }
   // What TC made of a kernel with ONLINE. REQUIRES: the opts begin with both.
   const WarpRowsSize& warp_rows_size() const { return *state_.warp_rows; }
-  // Bytes of the arrays that a block shares, on a target with blocks: one part of a PIPELINE. Builds the kernel.
+  // Bytes of the arrays that a block shares, on a target with blocks: one part of a PIPELINE.
+  // Builds the kernel.
   int64_t SharedBytes();
 
   // The kernel with every opt applied in order. Ranges of one iteration are replaced by 0, and axis
@@ -58,7 +61,8 @@ class OptPlan {
   // Whether what the opt names is there.
   absl::Status CheckOperands(const Opt& opt) const;
   absl::Status CheckLanes() const;
-  // An error text if the stages of the built kernel need too much memory, or a block does not fit; else empty.
+  // An error text if the stages of the built kernel need too much memory, or a block does not fit;
+  // else empty.
   std::string TooLarge(ir::UOp made) const;
   bool IsStaged() const;
   ir::UOp Make() const;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// OptRow: all that is known of one kind of opt. The table has a row for each kind; a row lies in the file of its opt
-// (opts/kinds/).
+// OptRow: all that is known of one kind of opt. The table has a row for each kind; a row lies in
+// the file of its opt (opts/kinds/).
 //
-// From the table come: parsing and printing, the check of what an opt names, OptPlan::Add, the moves of the search, how
-// opts change the length of a kernel, and the list in docs/codegen/opts.md.
+// From the table come: parsing and printing, the check of what an opt names, OptPlan::Add, the
+// moves of the search, how opts change the length of a kernel, and the list in docs/codegen/opts.md.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -29,7 +29,8 @@ struct Operand {
     kRead,   // in Reads()
     kStore,  // in Stores()
     kPart,   // iterations of the axis; 0: all that are left
-    kInstruction,  // one of the target's matrix instructions that fit, counted from 1; 0: the first one too
+    // One of the target's matrix instructions that fit, counted from 1; 0: the first one too.
+    kInstruction,
     kNumber  // a number of its own
   };
   Names names = Names::kNothing;
@@ -47,7 +48,8 @@ struct SearchSpace {
   int loads = 0;   // Loads()
   int stores = 0;  // Stores()
   int reads = 0;   // Reads()
-  // Pairs of axes that MERGE may make one: every load of a reduction moves along both or along none.
+  // Pairs of axes that MERGE may make one: every load of a reduction moves along both or along
+  // none.
   std::vector<std::pair<int, int>> merges;
 };
 
@@ -88,8 +90,8 @@ struct OptRow {
   // For docs/codegen/opts.md: which axes, what the opt splits off or does, and when it applies.
   std::string_view axes_prose, effect, limits;
 
-  // Adds the opt to a plan, or says why it does not apply (INVALID_ARGUMENT, by Adding::Bad) and changes nothing. The
-  // operands are in range, and the machine is right.
+  // Adds the opt to a plan, or says why it does not apply (INVALID_ARGUMENT, by Adding::Bad) and
+  // changes nothing. The operands are in range, and the machine is right.
   absl::Status (*add)(Adding& adding, const Opt& opt);
   bool makes_lanes = false;   // a value may have two lane dimensions after it: that is checked
   bool makes_stages = false;  // the kernel may stage more after it: their bytes are checked
@@ -101,15 +103,17 @@ struct OptRow {
   // For all others: the opts to try next.
   std::vector<Opt> (*moves)(const MoveSource& from) = nullptr;
   bool once = false;  // a list with the opt gets no second one on another axis
-  bool slides =
-      false;  // on CPUs the same amount is tried on other axes: two single moves would pass a far slower kernel
+  // On CPUs the same amount is tried on other axes, since two single moves would pass a far slower
+  // kernel.
+  bool slides = false;
 
   bool IsFor(const Target& target) const { return codegen::IsFor(machines, target); }
 };
 
-// In the order of a canonical list, in which opts of all kinds can apply together. ONLINE and MERGE come before all others. With
-// blocks, threads come before the copies that each of them computes, so that neighbouring threads access neighbouring elements;
-// PADTO comes before both, so that the others divide the axis.
+// In the order of a canonical list, in which opts of all kinds can apply together. ONLINE and MERGE
+// come before all others. With blocks, threads come before the copies that each of them computes,
+// so that neighbouring threads access neighbouring elements; PADTO comes before both, so that the
+// others divide the axis.
 std::span<const OptRow* const> OptRows();
 const OptRow& RowOf(OptKind kind);
 // The place of the kind in OptRows().

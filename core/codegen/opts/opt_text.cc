@@ -122,7 +122,9 @@ std::string StoredText(const std::vector<Opt>& opts) {
 
 absl::StatusOr<Opt> FromStored(const StoredOpt& stored) {
   if (stored.kind >= kOptKinds)
-    return Invalid(Cat("opt of kind ", stored.kind, " is of a later version"));
+    return absl::FailedPreconditionError(Cat("opt of kind ", stored.kind,
+                                             " is of a later version, this one has kinds below ",
+                                             kOptKinds));
   const auto kind = static_cast<OptKind>(stored.kind);
   Opt out{kind, static_cast<int>(stored.axis), stored.amount};
   if (RowOf(kind).warps.names != Operand::Names::kNothing) {
@@ -130,9 +132,16 @@ absl::StatusOr<Opt> FromStored(const StoredOpt& stored) {
     out.amount = stored.amount % kStoredWarps;
   }
   if (stored.axis < 0 || out.axis != stored.axis || out.amount < 0 || out.warps < 0)
-    return Invalid(
+    return absl::DataLossError(
         Cat("opt ", RowOf(kind).name, " has the numbers ", stored.axis, " and ", stored.amount));
   return out;
+}
+
+bool TakeStored(const StoredOpt& stored, std::vector<Opt>& out, absl::Status& later) {
+  const auto opt = FromStored(stored);
+  if (opt.ok()) out.push_back(*opt);
+  if (absl::IsFailedPrecondition(opt.status())) later.Update(opt.status());
+  return !absl::IsDataLoss(opt.status());
 }
 
 }  // namespace uopd::codegen

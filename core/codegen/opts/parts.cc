@@ -17,7 +17,7 @@ constexpr int64_t kMostWhole = 16;  // iterations of an axis that the search tak
 
 absl::Status CheckSplits(const Adding& adding, const Opt& opt) {
   const PlanAxis& axis = adding.Axis(opt);
-  if (axis.is_blocks) return Bad(opt, "the axis is the loop over blocks of ONLINE");
+  if (axis.is_key_tiles) return Bad(opt, "the axis is the loop over key tiles of ONLINE");
   if (axis.is_merged_away) return Bad(opt, "the axis is a part of another one");
   if (axis.raster > 1) return Bad(opt, "RASTER comes after what splits its axis");
   if (adding.state.warp_rows && axis.range.axis_type() != AxisType::LOOP)
@@ -36,7 +36,7 @@ absl::StatusOr<Piece> PieceOf(const Adding& adding, const Opt& opt, bool pads) {
 }
 
 void SplitOff(ir::UOpContext& ctx, PlanAxis& axis, PlanAxis::Part part, bool divides) {
-  if (part.amount == 1 && !(part.block && axis.is_reduce)) return;
+  if (part.amount == 1 && !(part.in_panel && axis.is_reduce)) return;
   if (divides) {
     axis.size /= part.amount;
   } else {

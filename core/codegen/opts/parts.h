@@ -19,12 +19,13 @@ struct Piece {
 // Checks the axis, too. `pads`: the amount may be larger than the axis.
 absl::StatusOr<Piece> PieceOf(const Adding& adding, const Opt& opt, bool pads = false);
 
-// Splits the part off. An amount that does not divide the axis pads it. A part of one iteration is none, except for a
-// block of a reduced axis: the whole loop is one over blocks.
+// Splits the part off. An amount that does not divide the axis pads it. A part of one iteration is
+// none, except for a panel of a reduced axis: the whole loop is one over panels.
 void SplitOff(ir::UOpContext& ctx, PlanAxis& axis, PlanAxis::Part part, bool divides);
 
-// Those of the amounts that the search tries on the axis: without parts as large as the axis, which 0 stands for; 0 only if the axis
-// is short. `by_number`: the whole axis is tried as a number instead.
+// Those of the amounts that the search tries on the axis: without parts as large as the axis, which
+// 0 stands for; 0 only if the axis is short. `by_number`: the whole axis is tried as a number
+// instead.
 std::vector<TriedAmount> FittingParts(std::vector<TriedAmount> amounts, const AxisInfo& axis,
                                       bool by_number = false);
 

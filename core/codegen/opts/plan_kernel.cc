@@ -111,7 +111,7 @@ PlanKernel::PlanKernel(UOpContext& ctx, UOp root)
   absl::flat_hash_set<uint32_t> loaded, stored;
   for (UOp u : order) {
     for (UOp r : u.scanned()) axes[AxisOf(r)].is_scanned = true;
-    if (ClosesStates(u)) axes[AxisOf(u.closed()[0])].is_blocks = true;
+    if (ClosesStates(u)) axes[AxisOf(u.closed()[0])].is_key_tiles = true;
     if (!u.Is({Op::LOAD, Op::STORE})) continue;
     if (const UOp base = ir::MaybeBaseOf(u.src(0).src(0)))
       (u.Is(Op::LOAD) ? loaded : stored).insert(base.id());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// PlanKernel: a kernel without opts, and what opts ask about it: its axes, its accesses, and what depends on which axis.
+// PlanKernel: a kernel without opts, and what opts ask about it: its axes, its accesses, and what
+// depends on which axis.
 //
 // Plans share it as a constant. The context must outlive it.
 #pragma once
@@ -37,10 +38,10 @@ struct PlanAxis {
   struct Part {
     ir::AxisType type;
     int64_t amount;
-    bool outer;          // outside of the loop that is left
-    bool group = false;  // its elements share words (TC)
-    bool block = false;  // a loop over tiles inside of a block (BLOCK)
-    bool mma = false;    // the part that a matrix instruction of a warp computes (TC)
+    bool outer;             // outside of the loop that is left
+    bool group = false;     // its elements share words (TC)
+    bool in_panel = false;  // a loop over tiles inside of a panel (BLOCK)
+    bool mma = false;       // the part that a matrix instruction of a warp computes (TC)
   };
 
   ir::UOp range;
@@ -50,15 +51,15 @@ struct PlanAxis {
   bool is_vector = false;   // a part of the axis is vectorised
   bool is_scanned = false;  // running sums run along the axis: its loop is the innermost one
   bool padded = false;
-  bool is_blocks = false;       // the loop over blocks of ONLINE
+  bool is_key_tiles = false;    // the loop over key tiles of ONLINE
   bool is_merged_away = false;  // a part of another axis (MERGE)
   bool is_threads = false;      // the loop that is left becomes one thread per iteration
   int64_t raster = 1;  // neighbouring blocks along the axis that are numbered first (RASTER)
   size_t rank = 0;     // place among the loops: its position in Axes(), unless SWAP changed it
   absl::InlinedVector<Part, 4> parts;  // plans are copied often
 
-  bool HasBlock() const {
-    return std::ranges::any_of(parts, [](const Part& p) { return p.block; });
+  bool HasPanel() const {
+    return std::ranges::any_of(parts, [](const Part& p) { return p.in_panel; });
   }
   bool HasThreads() const {
     return std::ranges::any_of(parts, [](const Part& p) { return p.type == ir::AxisType::LOCAL; });
@@ -77,12 +78,13 @@ class PlanKernel {
   std::vector<ir::UOp> order;   // its nodes, sources first
   bool has_stages = false;
   bool in_place = false;  // the kernel loads from a buffer that it stores to
-  bool in_order =
-      false;  // a statement loads what another one stores: threads would have to wait for each other
+  // A statement loads what another one stores: threads would have to wait for each other.
+  bool in_order = false;
 
   // The axis of a RANGE of the kernel.
   size_t AxisOf(ir::UOp range) const { return number_.at(range.id()); }
-  // Whether the value of u depends on the axis. A REDUCE or STAGE does not depend on the axes that it closes.
+  // Whether the value of u depends on the axis. A REDUCE or STAGE does not depend on the axes that
+  // it closes.
   bool Along(ir::UOp u, size_t axis) const {
     return (along_[(*at_)[u] * words_ + axis / 64] >> (axis % 64) & 1) != 0;
   }
@@ -92,7 +94,8 @@ class PlanKernel {
   static bool Closes(ir::UOp u, ir::UOp range) {
     return std::ranges::find(u.closed(), range) != u.closed().end();
   }
-  // Of the marked axes, by axis: how many u depends on, where a REDUCE or STAGE also runs over the axes that it closes.
+  // Of the marked axes, by axis: how many u depends on, where a REDUCE or STAGE also runs over the
+  // axes that it closes.
   int CountAlong(ir::UOp u, std::span<const uint64_t> marked) const;
   // The words of a set of axes for CountAlong.
   std::vector<uint64_t> Marked(const std::vector<PlanAxis>& axes, bool PlanAxis::* mark) const;
@@ -102,7 +105,8 @@ class PlanKernel {
 
   absl::flat_hash_map<uint32_t, size_t> number_;  // id of a RANGE -> axis
   std::optional<ir::NodeIndex> at_;               // position of a node in `order`
-  // Bit sets, in the order of `order`, words_ words each: the axes that the value of the node depends on.
+  // Bit sets, in the order of `order`, words_ words each: the axes that the value of the node
+  // depends on.
   size_t words_ = 0;
   std::vector<uint64_t> along_;
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// PlanState: a kernel, and what the opts of a plan say about it so far. Plain values: a copy is a snapshot.
+// PlanState: a kernel, and what the opts of a plan say about it so far. Plain values: a copy is a
+// snapshot.
 #pragma once
 #include <memory>
 #include <optional>
@@ -13,7 +14,7 @@ namespace uopd::codegen {
 
 // Attention by matrix instructions of warps (attention/warp_rows.h).
 struct WarpRowsSize {
-  size_t rows_axis = 0, blocks_axis = 0;  // tiles of rows; blocks of keys
+  size_t rows_axis = 0, key_tiles_axis = 0;  // tiles of rows; tiles of keys
   int64_t rows = 0, tile_rows = 0;
   int64_t registers = 0;  // of a thread, for operands and results
   double tiles = 1;       // of all rows, each for a warp

@@ -21,9 +21,9 @@ namespace uopd::codegen {
 ir::UOp WidenSmallFloats(ir::UOpContext& ctx, ir::UOp sink, DtypeNumberSet converted);
 
 // EXP2, EXP, LOG2, LOG, SIN, COS and POW as polynomials, each within one ulp. NaN, infinities,
-// denormals and zeros as in C's library. On targets with has_scaling EXP2 and EXP of f32 stay, with the
-// tag ir::kByScaling: the renderer writes the polynomial and the instruction. Where has_exp2, EXP2 stays, with 2 ulp; `flushes` gives it the tag
-// ir::kFlushes.
+// denormals and zeros as in C's library. On targets with has_scaling EXP2 and EXP of f32 stay, with
+// the tag ir::kByScaling: the renderer writes the polynomial and the instruction. Where has_exp2,
+// EXP2 stays, with 2 ulp; `flushes` gives it the tag ir::kFlushes.
 ir::UOp DecomposeTranscendentals(ir::UOpContext& ctx, ir::UOp sink, const Target& target,
                                  bool flushes = false);
 

@@ -90,9 +90,9 @@ class Joiner {
 
   // Computes the joins, whose number is a power of two up to the number of lanes.
   //
-  // Every vector consists of blocks of `width` lanes; a block holds the partial results of one
-  // join. A step combines the halves of each block and interleaves the results of two vectors into
-  // one vector. When one vector is left, its blocks are halved until each join has one lane.
+  // Every vector consists of runs of `width` lanes; a run holds the partial results of one
+  // join. A step combines the halves of each run and interleaves the results of two vectors into
+  // one vector. When one vector is left, its runs are halved until each join has one lane.
   void Together(std::span<const UOp> joins, ir::Substitution& map) {
     const Op op = OpOf(joins[0]);
     std::vector<UOp> vectors;
@@ -104,10 +104,10 @@ class Joiner {
       for (size_t i = 0; i < half; ++i) {
         for (size_t h = 0; h < 2; ++h) {
           part[h].clear();
-          for (size_t block = 0; block < lanes; block += width) {
+          for (size_t run = 0; run < lanes; run += width) {
             for (UOp v : {vectors[i], vectors[i + half]}) {
               for (size_t k = 0; k < width / 2; ++k)
-                part[h].push_back(Lane(v, block + h * width / 2 + k));
+                part[h].push_back(Lane(v, run + h * width / 2 + k));
             }
           }
         }

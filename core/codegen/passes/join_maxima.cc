@@ -23,8 +23,8 @@ bool IsLess(UOp condition, UOp b, UOp a) {
   return condition.Is(Op::CMPLT) && condition.src(0) == b && condition.src(1) == a;
 }
 
-// b, if u is what Maximum (combine.h) makes of a = u.src(1) and b: a if it is NaN or larger, else b. The rules join the two
-// selects.
+// b, if u is what Maximum (combine.h) makes of a = u.src(1) and b: a if it is NaN or larger, else
+// b. The rules join the two selects.
 UOp MaybeOther(UOp u) {
   if (!u.Is(Op::WHERE) || u.dtype() != Dtype::F32) return UOp();
   const UOp condition = u.src(0), a = u.src(1), rest = u.src(2);

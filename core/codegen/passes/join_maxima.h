@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// JoinMaxima: a maximum of f32 becomes one line on targets that have an instruction for it (Target::has_max).
+// JoinMaxima: a maximum of f32 becomes one line on targets that have an instruction for it
+// (Target::has_max).
 //
-// The passes before compute it by two comparisons and two selects (combine.h), which the rules simplify as other
-// arithmetic. So what is left of them afterwards is joined again.
+// The passes before compute it by two comparisons and two selects (combine.h), which the rules
+// simplify as other arithmetic. So what is left of them afterwards is joined again.
 #pragma once
 #include "core/ir/context.h"
 

@@ -43,7 +43,7 @@ UOp ScanOfLanes(ir::UOpContext& ctx, Op op, UOp x, std::span<const UOp> loops, U
     return v.Is(Op::STACK) ? v.src(static_cast<size_t>(k))
                            : ctx.Make(Op::GEP, v.dtype(), {v}, ir::Arg::Int(k));
   };
-  // Each step joins neighbouring blocks of `half` lanes: the last lane of the first block is added to
+  // Each step joins neighbouring runs of `half` lanes: the last lane of the first run is added to
   // all lanes of the second one.
   for (int64_t half = 1; half < n; half *= 2) {
     std::vector<UOp> from, second;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// SIN and COS of f64. Multiples of pi/2 are taken off exactly for every x: the bits of 2/pi that matter are chosen by the exponent of x
-// and multiplied as integers (M. Payne and R. Hanek, Radian reduction for trigonometric functions, 1983).
+// SIN and COS of f64. Multiples of pi/2 are taken off exactly for every x: the bits of 2/pi that
+// matter are chosen by the exponent of x and multiplied as integers (M. Payne and R. Hanek, Radian
+// reduction for trigonometric functions, 1983).
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -63,7 +64,8 @@ std::vector<Ex> Window(Ex at) {
   return out;
 }
 
-// The low kWindow words of m times a number of kWindow words, most significant word first. m < 2^53.
+// The low kWindow words of m times a number of kWindow words, most significant word first. m <
+// 2^53.
 std::vector<Ex> LowProduct(Ex m, const std::vector<Ex>& words) {
   const Ex mask = m.Bits(0xffffffff);
   const Ex factor[] = {m & mask, m >> 32};
@@ -94,7 +96,8 @@ std::vector<Ex> LowProduct(Ex m, const std::vector<Ex>& words) {
 // The sine, or the cosine.
 Ex SinOrCos(Ex x, bool is_cos) {
   const Ex sign_and_bits = x.Bitcast(Dtype::U64), bits = Abs(x).Bitcast(Dtype::U64);
-  // |x| = m * 2^(field - 1075). Bit i of 2/pi, counted from 1, times m is a multiple of 4 if i < field - 1076.
+  // |x| = m * 2^(field - 1075). Bit i of 2/pi, counted from 1, times m is a multiple of 4 if i <
+  // field - 1076.
   const Ex field = bits >> 52;
   const Ex m = (bits & bits.Bits((uint64_t{1} << 52) - 1)) | bits.Bits(uint64_t{1} << 52);
   const Ex offset = field + bits.Bits(128), first = bits.Bits(1077);

@@ -111,8 +111,8 @@ class Widener {
   Ex Round(Dtype d, Ex x, Dtype from) {
     if (IsByte(from) && d == Dtype::F16) return x;    // every fp8 value is an f16 value
     if (IsSmall(from) && d == Dtype::TF32) return x;  // and every small float a tf32 value
-    // An integer that f32 does not hold exactly overflows in f16 and fp8 anyway. In bf16 and tf32 it does
-    // not, so avoid rounding twice.
+    // An integer that f32 does not hold exactly overflows in f16 and fp8 anyway. In bf16 and tf32
+    // it does not, so avoid rounding twice.
     if (ir::IsInt(from) && (d == Dtype::BF16 || d == Dtype::TF32) && ir::Bits(from) > 16)
       x = ToDouble(x, from);
     const Ex exact = x;  // may be too large for f32

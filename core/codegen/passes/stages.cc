@@ -18,7 +18,7 @@ using ir::Op;
 using ir::UOp;
 
 constexpr int64_t kLineBytes = 64;
-constexpr int64_t kOpBits = 8;  // of a PartialTag: the number of blocks
+constexpr int64_t kOpBits = 8;  // of a PartialTag: the number of loops over panels
 
 bool IsReplicated(UOp range) {
   return range.axis_type() == AxisType::UPCAST || range.axis_type() == AxisType::UNROLL ||
@@ -39,7 +39,7 @@ struct Layout {
   int64_t Lanes() const { return lane ? lane.src(0).const_int() : 1; }
 };
 
-// The loops around that over blocks of states: states are set anew in each of their iterations.
+// The loops around that over key tiles of states: states are set anew in each of their iterations.
 std::vector<UOp> LoopsAroundStates(const ir::UOpContext& ctx, UOp sink) {
   absl::flat_hash_map<uint32_t, std::vector<UOp>> along;
   for (UOp u : ir::Toposort(ctx, sink)) {
@@ -112,11 +112,11 @@ class Layouts {
 
 }  // namespace
 
-int64_t PartialTag(Op op, size_t blocks) {
-  return (static_cast<int64_t>(ir::Info(op).wire) << kOpBits) + static_cast<int64_t>(blocks);
+int64_t PartialTag(Op op, size_t panels) {
+  return (static_cast<int64_t>(ir::Info(op).wire) << kOpBits) + static_cast<int64_t>(panels);
 }
 Op PartialOp(int64_t tag) { return *ir::OpByWire(static_cast<uint64_t>(tag >> kOpBits)); }
-size_t PartialBlocks(int64_t tag) {
+size_t PartialPanels(int64_t tag) {
   if (tag < 0) return 0;
   return static_cast<size_t>(tag & ((int64_t{1} << kOpBits) - 1));
 }
@@ -163,7 +163,7 @@ UOp LowerStages(ir::UOpContext& ctx, UOp sink) {
     if (u.Is(Op::RANGE)) return made[u.id()] = ctx.WithSources(u, s);
     if (const auto it = arrays.find(u.id()); it != arrays.end()) return it->second;
     if (u.Is(Op::AFTER) && u.src(1).Is(Op::RANGE) && starts.contains(u.src(0).id()))
-      return ir::After(ctx, starts.at(u.src(0).id()), {s[1]});  // in the loop over blocks
+      return ir::After(ctx, starts.at(u.src(0).id()), {s[1]});  // in the loop over key tiles
     if (u.Is(Op::INDEX) && MaybeState(u.src(0))) {
       const UOp stage = states.at(MaybeState(u.src(0)).id());
       return ir::Index(ctx, s[0], place(layouts.Of(stage), s[1]), s.size() == 3 ? s[2] : UOp(),
@@ -179,14 +179,14 @@ UOp LowerStages(ir::UOpContext& ctx, UOp sink) {
     const UOp buffer = state == array_of_stage.end() ? array_of(u) : state->second;
     const UOp gate = s[2].IsConstInt(1) ? UOp() : s[2];
     UOp value = s[0];
-    if (const size_t blocks = PartialBlocks(u.tag()); blocks > 0) {
-      UOp later;  // this is not the first block
-      for (UOp r : s.subspan(3, blocks)) {
+    if (const size_t panels = PartialPanels(u.tag()); panels > 0) {
+      UOp later;  // this is not the first panel
+      for (UOp r : s.subspan(3, panels)) {
         const UOp mine = ir::Lt(ctx, ctx.Idx(0), r);
         later = later ? ir::Alu(ctx, Op::OR, {later, mine}) : mine;
       }
       const UOp before = ir::Load(ctx, ir::Index(ctx, buffer, place(l, s[1]), later));
-      // The gate keeps the load inside of the loops over blocks; the array holds nothing before.
+      // The gate keeps the load inside of the loops over panels; the array holds nothing before.
       value = ir::Where(ctx, later, Combine(ctx, PartialOp(u.tag()), value, before), value);
     }
     UOp statement = ir::Store(ctx, ir::Index(ctx, buffer, place(l, s[1]), gate), value);

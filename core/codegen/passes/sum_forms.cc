@@ -18,9 +18,9 @@ std::string SizeOf(UOp range) {
   return range.src(0).Is(Op::CONST) ? Cat(range.src(0).const_int()) : "n";
 }
 
-// Whether the loops, with the unrolled terms of each step, go through the axes in their order. `loops` and
-// `terms` are sorted by axis id, and the parts of an axis have ids one after the other. So the terms of a step
-// must be parts of the innermost axes.
+// Whether the loops, with the unrolled terms of each step, go through the axes in their order.
+// `loops` and `terms` are sorted by axis id, and the parts of an axis have ids one after the other.
+// So the terms of a step must be parts of the innermost axes.
 bool FollowsAxes(std::span<const UOp> loops, std::span<const UOp> terms,
                  std::span<const int64_t> axes) {
   if (!loops.empty() && !terms.empty() && terms[0].axis_id() < loops.back().axis_id()) return false;
@@ -65,7 +65,7 @@ SumForms::SumForms(ir::UOpContext& ctx, UOp sink, const Target& target)
     : target_(target), sums_(FloatSums(ctx, sink)) {
   if (sums_.empty()) return;
   CountCopies(ctx, sink);
-  blocks_ = LongSums(ctx, sink, target);
+  chunks_ = LongSums(ctx, sink, target);
 }
 
 void SumForms::CountCopies(const ir::UOpContext& ctx, UOp sink) {
@@ -94,12 +94,12 @@ void SumForms::CountCopies(const ir::UOpContext& ctx, UOp sink) {
 }
 
 std::string SumForms::Of(UOp sum, std::span<const int64_t> axes) const {
-  const auto blocks = blocks_.find(sum.id());
-  const std::string out = WithoutBlocks(sum, axes);
-  return blocks == blocks_.end() ? out : Cat(out, " ", Text(sum, blocks->second));
+  const auto chunks = chunks_.find(sum.id());
+  const std::string out = WithoutChunks(sum, axes);
+  return chunks == chunks_.end() ? out : Cat(out, " ", Text(sum, chunks->second));
 }
 
-std::string SumForms::WithoutBlocks(UOp sum, std::span<const int64_t> axes) const {
+std::string SumForms::WithoutChunks(UOp sum, std::span<const int64_t> axes) const {
   std::vector<UOp> loops, terms;
   bool unrolled = false, in_loop = false;
   for (UOp r : sum.Is(Op::SCAN) ? sum.scanned() : sum.closed()) {
@@ -112,7 +112,8 @@ std::string SumForms::WithoutBlocks(UOp sum, std::span<const int64_t> axes) cons
   const bool in_turn = !unrolled || JoinsTermsInTurn(copies_.at(sum.id()), in_loop, target_);
   if (in_turn && std::ranges::all_of(terms, IsUnrolled) && FollowsAxes(loops, terms, axes))
     return "in turn";
-  // The parts of an axis have ids one after the other. So their order says which axis they are a part of.
+  // The parts of an axis have ids one after the other. So their order says which axis they are a
+  // part of.
   std::vector<UOp> all(loops);
   all.insert(all.end(), terms.begin(), terms.end());
   std::ranges::sort(all, {}, [](UOp r) { return r.axis_id(); });

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// EXP2, EXP, LOG2, LOG, SIN, COS and POW of f32, and what they share with those of f64 (transcendental_f64.cc, sin_f64.cc).
+// EXP2, EXP, LOG2, LOG, SIN, COS and POW of f32, and what they share with those of f64
+// (transcendental_f64.cc, sin_f64.cc).
 #include "core/codegen/passes/transcendental.h"
 
 #include <cmath>
@@ -26,7 +27,8 @@ constexpr double kLn2 = std::numbers::ln2;
 constexpr double kShift =
     0x1.8p23;  // added to x, it leaves the nearest integer to x in the low mantissa bits
 
-// p * 2^n for n = shifted - kShift. In two factors: the first product is exact, so a denormal result is rounded once.
+// p * 2^n for n = shifted - kShift. In two factors: the first product is exact, so a denormal
+// result is rounded once.
 Ex ScaledF32(Ex p, Ex shifted) {
   const Ex whole = shifted.Bitcast(Dtype::I32) - 0x4b400000;
   const Ex half = whole >> 1;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// EXP2, EXP, LOG2, LOG, SIN, COS and POW as arithmetic (DecomposeTranscendentals, decompose.h). No branches, so the code also
-// works on vectors. Infinities, NaN, zeros and denormals are as in C's library. Stateless.
+// EXP2, EXP, LOG2, LOG, SIN, COS and POW as arithmetic (DecomposeTranscendentals, decompose.h). No
+// branches, so the code also works on vectors. Infinities, NaN, zeros and denormals are as in C's
+// library. Stateless.
 #pragma once
 #include <cstddef>
 

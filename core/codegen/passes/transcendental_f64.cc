@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// EXP2, EXP, LOG2, LOG and POW of f64. EXP and POW compute with sums of two f64 (T. Dekker, A floating-point technique for extending
-// the available precision, 1971), since an error in the exponent of
-// 2 counts as often as it is large.
+// EXP2, EXP, LOG2, LOG and POW of f64. EXP and POW compute with sums of two f64 (T. Dekker, A
+// floating-point technique for extending the available precision, 1971), since an error in the
+// exponent of 2 counts as often as it is large.
 #include <cmath>
 #include <cstdint>
 #include <numbers>
@@ -129,8 +129,8 @@ Ex LogF64(Ex x) {
 }
 
 Ex Log2F64(Ex x) {
-  // As fdlibm's e_log2.c (Sun Microsystems, 1993): the logarithm is the sum of a part whose product with the first bits of
-  // log2(e) is exact, and a small rest.
+  // As fdlibm's e_log2.c (Sun Microsystems, 1993): the logarithm is the sum of a part whose product
+  // with the first bits of log2(e) is exact, and a small rest.
   constexpr double kHigh = 0x1.71547652p0, kLow = 0x1.705fc2eefa2p-33;  // log2(e)
   const Binary b = BinaryOf(x);
   const auto [f, half, sum_of_series] = LogSeriesOf(b.m);

@@ -66,8 +66,8 @@ class Unroller {
     std::vector<uint32_t> closed;
     std::vector<UOp> loops,
         ranges(u.srcs().begin() + static_cast<ptrdiff_t>(n_values), u.srcs().end());
-    // The terms of a reduction are combined in the order of its axes. Stores keep the order of their END, which copies what shares an
-    // operand one after the other.
+    // The terms of a reduction are combined in the order of its axes. Stores keep the order of
+    // their END, which copies what shares an operand one after the other.
     if (u.Is(Op::REDUCE)) std::ranges::sort(ranges, {}, [](UOp r) { return r.axis_id(); });
     for (UOp r : ranges) {
       if (auto it = number_.find(r.id()); it != number_.end()) {

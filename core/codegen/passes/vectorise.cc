@@ -70,7 +70,8 @@ class Vectoriser {
     if (value.Is(Op::STACK)) return value.src(static_cast<size_t>(k));
     return ctx_.Make(Op::GEP, value.dtype(), {value}, ir::Arg::Int(k));
   }
-  // Lane k of the vector form of a SCAN along the range, whose value at k depends on the lanes before. REQUIRES: it is mapped.
+  // Lane k of the vector form of a SCAN along the range, whose value at k depends on the lanes
+  // before. REQUIRES: it is mapped.
   UOp LaneOfScan(UOp scan, int64_t k) {
     const UOp lane = Lane(done_.at(scan.id()), k);
     done_.try_emplace(lane.id(), lane);  // Map does not enter it again
@@ -209,8 +210,8 @@ class Vectoriser {
 
   // The lanes lie `stride` elements apart: loads all elements from the first lane's to the last
   // lane's, as `stride` contiguous vectors, and picks the lanes. The last vector ends with the last
-  // lane, so nothing beyond it is loaded. Elements between two valid lanes are inside of the buffer;
-  // next to a gated lane they are gated too.
+  // lane, so nothing beyond it is loaded. Elements between two valid lanes are inside of the
+  // buffer; next to a gated lane they are gated too.
   absl::StatusOr<UOp> LoadStrided(UOp index, UOp range, int64_t stride) {
     const int64_t n = Lanes(range);
     UOPD_ASSIGN(const UOp first, Map(At(index.src(1), range, 0)));

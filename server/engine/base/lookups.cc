@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "server/engine/base/lookups.h"
 
+#include "core/base/telemetry/log.h"
 #include "core/base/telemetry/metrics.h"
 
 namespace uopd::engine {
@@ -26,6 +27,11 @@ void CountLookup(const std::string& store, cache::GetOutcome outcome) {
 
 void CountCorrupt(const std::string& store) {
   metrics::CacheRequests({store, "corrupt"}).Increment();
+}
+
+void Refuse(const std::string& store, const absl::Status& why) {
+  if (!absl::IsFailedPrecondition(why)) return CountCorrupt(store);
+  UOPD_LOG(kWarn, "a record of a later version is set aside", {"store", store}, {"status", why});
 }
 
 }  // namespace uopd::engine

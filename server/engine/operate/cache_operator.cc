@@ -106,7 +106,7 @@ absl::StatusOr<EntryView> CacheOperator::View(cache::EntryInfo info) {
   UOPD_ASSIGN(const std::optional<cache::Row> row, store_.ReadRow(out.info.address));
   if (!row) return out;
   out.title = TitleOf(*row);
-  if (const auto winner = WinnerOf(*row)) out.seconds = winner->seconds;
+  if (const auto winner = WinnerOf(*row); winner.ok()) out.seconds = winner->seconds;
   return out;
 }
 
@@ -217,8 +217,11 @@ absl::StatusOr<CacheOperator::Verified> CacheOperator::Verify(RequestContext& re
       judge(Verdict::kDamaged, "the checksum of the row does not match");
     } else if (cache::KeyOf(*row).address() != info.address) {
       judge(Verdict::kOtherKey, "the row lies at the address of another key");
-    } else if (IsWinner(row->store) && !WinnerOf(*row)) {
-      judge(Verdict::kUnreadable, "the value is no result of tuning");
+    } else if (const absl::Status winner =
+                   IsWinner(row->store) ? WinnerOf(*row).status() : absl::OkStatus();
+               !winner.ok()) {
+      const bool is_later = absl::IsFailedPrecondition(winner);  // of a later version of the daemon
+      judge(is_later ? Verdict::kNotRun : Verdict::kUnreadable, StatusText(winner));
     } else if (run && IsWinner(row->store)) {
       if (!environments) environments.emplace(MakeEnvironments());
       verdict = Run(request, *environments, *row, info.address);
@@ -248,7 +251,7 @@ CacheOperator::Verdict CacheOperator::Run(RequestContext& request, Environments&
     out.detail = "it is of another device, version or setting than this daemon has";
     return out;
   }
-  const std::optional<TuningRecord> winner = WinnerOf(row);
+  const absl::StatusOr<TuningRecord> winner = WinnerOf(row);
   const auto cancelled = [&request] { return !request.Check().ok(); };
   const auto proven =
       tuning_.Prove(row.semantic, *place->device, place->options, winner->opts, cancelled);

@@ -152,7 +152,7 @@ void CacheImport::TakeRow(cache::Row row, ImportedRecord& out) {
   }
   if (!environments_.Uses(row.store, row.environment)) {
     out.outcome = ImportedRecord::kOtherEnvironment;
-    if (const auto winner = WinnerOf(row)) out.seconds = winner->seconds;
+    if (const auto winner = WinnerOf(row); winner.ok()) out.seconds = winner->seconds;
     return;
   }
   if (row.store == "graph" && HashBytes(row.value).view() != row.semantic) {
@@ -171,8 +171,8 @@ void CacheImport::TakeRow(cache::Row row, ImportedRecord& out) {
 
 void CacheImport::TakeWinner(cache::Row row, ImportedRecord& out) {
   const auto winner = WinnerOf(row);
-  if (!winner) {
-    out.reason = "the value is no result of tuning";
+  if (!winner.ok()) {
+    out.reason = StatusText(winner.status());
     return;
   }
   out.seconds = winner->seconds;

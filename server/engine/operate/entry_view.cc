@@ -36,10 +36,10 @@ std::string GraphName(const cache::Row& row) {
 
 std::string Microseconds(double seconds) { return absl::StrFormat("%.4g us", seconds * 1e6); }
 
-std::optional<TuningRecord> WinnerOf(const cache::Row& row) {
-  if (row.store != "tuning" && row.store != cache::kUnprovenStore) return std::nullopt;
-  auto record = TuningRecord::Decode(row.value);
-  return record.ok() ? std::optional(*std::move(record)) : std::nullopt;
+absl::StatusOr<TuningRecord> WinnerOf(const cache::Row& row) {
+  if (row.store != "tuning" && row.store != cache::kUnprovenStore)
+    return absl::NotFoundError(Cat("entries of ", row.store, " have no winner"));
+  return TuningRecord::Decode(row.value);
 }
 
 std::string TitleOf(const cache::Row& row) {
@@ -51,7 +51,7 @@ std::string TitleOf(const cache::Row& row) {
     const auto source = DecodeChoice(row.value);
     return source ? Cat("source ", source->Hex().substr(0, kDigits)) : "";
   }
-  if (const auto winner = WinnerOf(row)) return Text(winner->opts);
+  if (const auto winner = WinnerOf(row); winner.ok()) return Text(winner->opts);
   return row.store == "graph" || row.store == "schedule" ? GraphName(row) : "";
 }
 
@@ -73,7 +73,7 @@ std::vector<std::pair<std::string, std::string>> FactsOf(const cache::Row& row) 
   } else if (IsChoice(row)) {
     add("kernel_graph", GraphDigest(row));
     if (const auto source = DecodeChoice(row.value)) add("source", source->Hex());
-  } else if (const auto winner = WinnerOf(row)) {
+  } else if (const auto winner = WinnerOf(row); winner.ok()) {
     add("opts", Text(winner->opts));
     add("time", Microseconds(winner->seconds));
     add("heuristic_time", Microseconds(winner->heuristic_seconds));

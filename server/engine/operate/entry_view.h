@@ -3,7 +3,6 @@
 //
 // Pure functions. Values that do not decode have no facts beyond their size.
 #pragma once
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,7 +21,8 @@ std::vector<std::pair<std::string, std::string>> FactsOf(const cache::Row& row);
 // "12.34 us".
 std::string Microseconds(double seconds);
 
-// The winner in an entry of the stores "tuning" and "unproven"; nullopt for others.
-std::optional<TuningRecord> WinnerOf(const cache::Row& row);
+// The winner in an entry of the stores "tuning" and "unproven". NOT_FOUND for other stores; the errors
+// of TuningRecord::Decode.
+absl::StatusOr<TuningRecord> WinnerOf(const cache::Row& row);
 
 }  // namespace uopd::engine

@@ -10,7 +10,7 @@ namespace {
 constexpr uint64_t kMaxOpts = 256;
 constexpr uint64_t kMaxAxis = 1 << 16;
 
-bool GetOpts(ByteReader& in, Opts& out) {
+bool GetOpts(ByteReader& in, Opts& out, absl::Status& later) {
   uint64_t n;
   if (!in.Varint(n) || n > kMaxOpts) return false;
   for (uint64_t i = 0; i < n; ++i) {
@@ -19,9 +19,7 @@ bool GetOpts(ByteReader& in, Opts& out) {
     if (!in.Varint(stored.kind) || !in.Varint(axis) || !in.Signed(stored.amount) || axis > kMaxAxis)
       return false;
     stored.axis = static_cast<int64_t>(axis);
-    const auto opt = codegen::FromStored(stored);
-    if (!opt.ok()) return false;
-    out.push_back(*opt);
+    if (!codegen::TakeStored(stored, out, later)) return false;
   }
   return true;
 }
@@ -47,10 +45,13 @@ std::string TuningRecord::Encode() const {
 absl::StatusOr<TuningRecord> TuningRecord::Decode(std::string_view bytes) {
   ByteReader in(bytes);
   TuningRecord out;
-  if (!GetOpts(in, out.opts) || !in.Double(out.seconds) || !in.Double(out.heuristic_seconds) ||
-      !in.Signed(out.measured) || !in.Signed(out.failed) || !in.done()) {
+  absl::Status later;
+  if (!GetOpts(in, out.opts, later) || !in.Double(out.seconds) ||
+      !in.Double(out.heuristic_seconds) || !in.Signed(out.measured) || !in.Signed(out.failed) ||
+      !in.done()) {
     return absl::DataLossError("tuning record is damaged");
   }
+  UOPD_TRY(later);
   return out;
 }
 

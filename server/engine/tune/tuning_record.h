@@ -29,7 +29,8 @@ struct TuningRecord {
   }
 
   std::string Encode() const;
-  // DATA_LOSS when the bytes are not a whole record.
+  // DATA_LOSS when the bytes are not a whole record. FAILED_PRECONDITION when they have an opt of a
+  // later version.
   static absl::StatusOr<TuningRecord> Decode(std::string_view bytes);
 };
 

@@ -127,6 +127,10 @@ std::optional<TuningRecord> TuningService::ProveImported(const cache::Key& key,
       Checksum(**row) != (*row)->checksum)
     return std::nullopt;
   auto record = TuningRecord::Decode((*row)->value);
+  if (absl::IsFailedPrecondition(record.status())) {
+    Refuse(std::string(cache::kUnprovenStore), record.status());
+    return std::nullopt;
+  }
   if (record.ok()) {
     record = tuner_->Prove(kernel.graph, *kernel.device, options, record->opts, cancelled);
     if (!record.ok() && !IsWrongWinner(record.status())) return std::nullopt;
@@ -159,7 +163,7 @@ std::optional<TuningRecord> TuningService::Find(std::string_view graph,
   if (!found.hit()) return std::nullopt;
   auto record = TuningRecord::Decode(found.entry.bytes);
   if (record.ok()) return *std::move(record);
-  CountCorrupt(kTuningStore);
+  Refuse(kTuningStore, record.status());
   return std::nullopt;
 }
 
@@ -500,7 +504,7 @@ absl::StatusOr<TuningService::Obtained> TuningService::Obtain(const cache::Key& 
     auto record = TuningRecord::Decode(*loaded.bytes);
     if (record.ok()) return Obtained{*std::move(record), found};
     if (!found || load.use != cache::Use::kReadAndKeep) return record.status();
-    CountCorrupt(kTuningStore);
+    Refuse(kTuningStore, record.status());
     load.use = cache::Use::kReplace;
   }
 }

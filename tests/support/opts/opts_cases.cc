@@ -367,7 +367,7 @@ std::vector<KernelCase> OptsCases() {
            false});
     }
   }
-  // Along the only axis: THREAD cuts it into blocks.
+  // Along the only axis: THREAD cuts it into chunks.
   struct Scanned {
     const char* name;
     Op op;
@@ -396,7 +396,7 @@ std::vector<KernelCase> OptsCases() {
                        : std::vector<std::pair<Dtype, int64_t>>{{s.dtype, s.n}, {s.dtype, s.n}},
                    ir::IsFloat(s.dtype) && s.op == Op::ADD ? 2e-6 : 0, s.tame});
   }
-  // Rows and vectors of columns that whole tiles multiply (cpu/passes/wmma_blocks.h).
+  // Rows and vectors of columns that whole tiles multiply (cpu/passes/wmma_tiles.h).
   using codegen::OptKind;
   const std::vector<codegen::Opt> tile = {
       {OptKind::kVector, 1, 16}, {OptKind::kTensorCore, 2, 0}, {OptKind::kUpcast, 0, 16}};

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// The steps ChooseBlocks, ChoosePacks and ChooseMemoryOpts of the heuristic (heuristic.cc): packed
-// operands, blocks, stores around the caches and prefetches.
+// The steps ChoosePanels, ChoosePacks and ChooseMemoryOpts of the heuristic (heuristic.cc): packed
+// operands, panels, stores around the caches and prefetches.
 //
-// Invariant: blocks bring PACKs of their own, so a kernel with blocks gets no further ones.
+// Invariant: panels bring PACKs of their own, so a kernel with panels gets no further ones.
 #include <algorithm>
 #include <cmath>
 
-#include "core/codegen/cpu/heuristic/block_opts.h"
 #include "core/codegen/cpu/heuristic/heuristic_steps.h"
 #include "core/codegen/cpu/heuristic/operand_prefetch.h"
+#include "core/codegen/cpu/heuristic/panel_opts.h"
 #include "core/codegen/passes/vectorise.h"
 
 namespace uopd::codegen {
@@ -17,12 +17,12 @@ namespace {
 constexpr double kLeastWordReuse = 2;  // tiles that read packed words of a matrix instruction
 constexpr double kManyRows = 600;      // more than these want entries of the page table at once
 
-// Blocks (block_opts.h). All of their opts apply, or none is added.
-bool AddBlocks(CpuChoice& choice) {
+// Panels (panel_opts.h). All of their opts apply, or none is added.
+bool AddPanels(CpuChoice& choice) {
   const KernelFacts& facts = choice.facts;
   if (!CanPack(facts) || choice.plan.maybe_instruction() != nullptr) return false;
   const std::vector<MemoryAxis> axes = MemoryAxes(choice);
-  std::vector<Opt> opts = BlockOpts(facts.ctx, facts.sink, facts.target, axes);
+  std::vector<Opt> opts = PanelOpts(facts.ctx, facts.sink, facts.target, axes);
   if (opts.empty()) opts = LongSumOpts(facts.ctx, facts.sink, facts.target, axes);
   const std::vector<Opt> before = choice.plan.opts();
   for (const Opt& opt : opts) {
@@ -73,8 +73,8 @@ void ChooseMemoryOpts(CpuChoice& choice) {
   if (facts.target.warp_lanes > 1) return;
   for (const Opt& opt : MemoryOpts(facts.ctx, facts.sink, facts.target, MemoryAxes(choice)))
     (void)choice.Try(opt);
-  // While a thread computes the running sums of one block, memory sends its next one.
-  for (size_t n = 0; choice.scan_blocks && n < Reads(facts.ctx, facts.sink).size(); ++n)
+  // While a thread computes the running sums of one chunk, memory sends its next one.
+  for (size_t n = 0; choice.scan_chunks && n < Reads(facts.ctx, facts.sink).size(); ++n)
     (void)choice.Try({OptKind::kPrefetch, static_cast<int>(n), 0});
   // Sums of f32 take longer than the operands take to arrive: there, prefetching them gains
   // nothing.
@@ -85,6 +85,6 @@ void ChooseMemoryOpts(CpuChoice& choice) {
     (void)choice.Try(opt);
 }
 
-void ChooseBlocks(CpuChoice& choice) { choice.has_blocks = AddBlocks(choice); }
+void ChoosePanels(CpuChoice& choice) { choice.has_panels = AddPanels(choice); }
 
 }  // namespace uopd::codegen

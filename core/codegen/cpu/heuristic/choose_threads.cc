@@ -15,13 +15,13 @@ namespace uopd::codegen {
 namespace {
 
 constexpr double kAboutEqual = 1.1;    // bytes that threads read
-constexpr double kScanBlock = 131072;  // bytes that a block of running sums reads, of an own cache
+constexpr double kScanChunk = 131072;  // bytes that a chunk of running sums reads, of an own cache
 constexpr double kFarLess = 0.65;      // of what threads read: worth dividing an axis unequally
 
-// Running sums along the only axis of the kernel: THREAD cuts it into blocks (split_scan.h).
-// `work`: the operations of the kernel. Blocks of running sums: each stays in a thread's own cache
+// Running sums along the only axis of the kernel: THREAD cuts it into chunks (split_scan.h).
+// `work`: the operations of the kernel. Chunks of running sums: each stays in a thread's own cache
 // from one pass to the next. A number that divides the axis needs no gates.
-bool ChooseScanBlocks(CpuChoice& choice, const Estimate& e, double work) {
+bool ChooseScanChunks(CpuChoice& choice, const Estimate& e, double work) {
   const KernelFacts& facts = choice.facts;
   const bool scans = std::ranges::any_of(ir::Toposort(facts.ctx, facts.sink),
                                          [](ir::UOp u) { return u.Is(ir::Op::SCAN); });
@@ -30,8 +30,8 @@ bool ChooseScanBlocks(CpuChoice& choice, const Estimate& e, double work) {
   for (const Access& a : facts.accesses) read += a.is_store ? 0 : static_cast<double>(a.bytes);
   read *= static_cast<double>(facts.sizes[0]);
   if (work / facts.target.threads < facts.target.speeds.thread_work() || e.bytes == 0) return false;
-  const double block = std::min(kScanBlock, read / (8 * facts.target.threads));
-  const auto wanted = static_cast<int64_t>(read / block);
+  const double chunk = std::min(kScanChunk, read / (8 * facts.target.threads));
+  const auto wanted = static_cast<int64_t>(read / chunk);
   for (int64_t d = 0; 2 * d < wanted; ++d) {
     for (const int64_t n : {wanted + d, wanted - d}) {
       if (choice.left[0] % n == 0 && choice.Try({OptKind::kThread, 0, n})) {
@@ -78,8 +78,8 @@ void ChooseThreads(CpuChoice& choice) {
   const KernelFacts& facts = choice.facts;
   const Estimate e = EstimateKernel(facts.ctx, facts.sink);
   const double work = e.flops + e.bytes / 4;
-  if (ChooseScanBlocks(choice, e, work)) {
-    choice.scan_blocks = true;
+  if (ChooseScanChunks(choice, e, work)) {
+    choice.scan_chunks = true;
     return;
   }
   // First look for a thread count that divides an axis: nothing is computed twice. Else take a
@@ -118,7 +118,7 @@ void ChooseThreads(CpuChoice& choice) {
 
 void ChooseParts(CpuChoice& choice) {
   const KernelFacts& facts = choice.facts;
-  if (choice.scan_blocks) return;
+  if (choice.scan_chunks) return;
   const std::vector<Opt> opts = choice.plan.opts();
   for (const int64_t n :
        ThreadParts(facts.ctx, facts.sink, facts.target, MemoryAxes(choice), opts)) {

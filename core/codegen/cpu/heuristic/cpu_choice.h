@@ -2,7 +2,7 @@
 // CpuChoice: what the steps of the heuristic for CPUs have chosen so far.
 //
 // Invariant: after each step, lanes, left, copies, grown and accumulators describe the opts that
-// plan holds. Exception: blocks and parts of threads, which no later step reads.
+// plan holds. Exception: panels and parts of threads, which no later step reads.
 #pragma once
 #include <span>
 #include <vector>
@@ -35,8 +35,8 @@ struct CpuChoice {
   std::vector<double> grown;  // by axis: copies that all opts together make
   int64_t accumulators = 1;
   bool has_tile = false;     // a matrix instruction has its tile: the sums need no other opts
-  bool has_blocks = false;   // the reductions are cut into blocks
-  bool scan_blocks = false;  // blocks of running sums are distributed over threads
+  bool has_panels = false;   // the reductions are cut into panels
+  bool scan_chunks = false;  // chunks of running sums are distributed over threads
 };
 
 // Whether the access is one of a vector.

@@ -14,7 +14,7 @@ bool Always(Choice) { return true; }
 bool HasSums(Choice c) { return c.facts.reduces != 0; }
 bool HasNoSums(Choice c) { return !HasSums(c); }
 bool NeedsTile(Choice c) { return HasSums(c) && !c.has_tile; }
-bool HasNoBlocks(Choice c) { return !c.has_blocks; }
+bool HasNoPanels(Choice c) { return !c.has_panels; }
 
 struct CpuStep {
   std::string_view does;
@@ -32,9 +32,9 @@ constexpr CpuStep kCpuSteps[] = {
     {"unrolls reductions until there are enough independent accumulators", NeedsTile, ChooseUnroll},
     {"upcasts output axes of kernels without reductions", HasNoSums, ChooseElementwiseUpcast},
     {"distributes an axis over threads", Always, ChooseThreads},
-    {"cuts products of few rows with a large matrix, and long sums, into blocks", Always,
-     ChooseBlocks},
-    {"packs operands that many tiles read badly", HasNoBlocks, ChoosePacks},
+    {"cuts products of few rows with a large matrix, and long sums, into panels", Always,
+     ChoosePanels},
+    {"packs operands that many tiles read badly", HasNoPanels, ChoosePacks},
     // Prefetches: of the next row where a kernel goes over each row several times, and of operands
     // of matrix instructions that few tiles read.
     {"stores what no cache can hold around the caches, and prefetches", Always, ChooseMemoryOpts},
@@ -52,7 +52,7 @@ std::vector<Opt> CpuOpts(ir::UOpContext& ctx, ir::UOp sink, const Target& target
     const std::vector<Opt>& opts = choice.plan.opts();
     if (opts.size() <= before || !rewrite::TracesNotes()) continue;
     const std::vector<Opt> chosen(opts.begin() + static_cast<std::ptrdiff_t>(before), opts.end());
-    rewrite::TraceNote("choose_opts", Cat(step.does, ": ", Text(chosen)));
+    rewrite::TraceNote(Cat(step.does, ": ", Text(chosen)));
   }
   return choice.plan.opts();
 }

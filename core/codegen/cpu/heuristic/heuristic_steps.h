@@ -48,8 +48,8 @@ void ChooseParts(CpuChoice& choice);
 int64_t MostThreads(const KernelFacts& facts);
 
 // In choose_memory.cc.
-// Blocks (block_opts.h). All of their opts apply, or none is added.
-void ChooseBlocks(CpuChoice& choice);
+// Panels (panel_opts.h). All of their opts apply, or none is added.
+void ChoosePanels(CpuChoice& choice);
 // Packs operands that are read many times and badly: along the vector one element at a time, or
 // with a step of a reduction on another page of memory each time.
 void ChoosePacks(CpuChoice& choice);

@@ -24,7 +24,7 @@ AxisType TypeInFill(AxisType type) {
 
 }  // namespace
 
-UOp KeepPartials(ir::UOpContext& ctx, UOp value, Op op, std::span<const UOp> blocks,
+UOp KeepPartials(ir::UOpContext& ctx, UOp value, Op op, std::span<const UOp> panels,
                  std::span<const PackPart> parts, FillRanges& fill) {
   // The elements of one tile lie together, lanes innermost.
   std::vector<PackPart> layout(parts.begin(), parts.end());
@@ -34,13 +34,13 @@ UOp KeepPartials(ir::UOpContext& ctx, UOp value, Op op, std::span<const UOp> blo
     };
     return place(a) < place(b);
   });
-  std::vector<UOp> closed(blocks.begin(), blocks.end());
+  std::vector<UOp> closed(panels.begin(), panels.end());
   for (const PackPart& p : parts) {
     UOp& mine = fill.of[p.range.id()];
     if (!mine) mine = Range(ctx, p.range.src(0), fill.next_id++, TypeInFill(p.range.axis_type()));
     closed.push_back(mine);
   }
-  return LoadFromArray(ctx, value, layout, fill.of, closed, PartialTag(op, blocks.size()));
+  return LoadFromArray(ctx, value, layout, fill.of, closed, PartialTag(op, panels.size()));
 }
 
 }  // namespace uopd::codegen

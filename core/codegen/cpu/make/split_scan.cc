@@ -28,8 +28,8 @@ UOp WithoutPrefetches(ir::UOpContext& ctx, UOp x) {
   });
 }
 
-// The sum of the block, in the dtype of the accumulator. Sums of f32 add up a few neighbours in f32, and
-// these in f64: half of the conversions, and the error does not grow with the block.
+// The sum of the chunk, in the dtype of the accumulator. Sums of f32 add up a few neighbours in
+// f32, and these in f64: half of the conversions, and the error does not grow with the chunk.
 UOp TotalOf(ir::UOpContext& ctx, Op op, UOp x, std::span<const UOp> loops, int64_t& next_id) {
   ir::Substitution fresh;
   std::vector<UOp> over, together;
@@ -60,9 +60,9 @@ std::string MaybeNoSplitScan(const ir::UOpContext& ctx, UOp sink) {
   if (Axes(ctx, sink).size() != 1) return "the kernel has other axes than that of the running sums";
   for (UOp u : ir::Toposort(ctx, sink)) {
     if (!u.Is(Op::SCAN)) continue;
-    if (ir::IsSmallFloat(u.dtype())) return "sums of blocks of small floats would be rounded";
+    if (ir::IsSmallFloat(u.dtype())) return "sums of chunks of small floats would be rounded";
     if (ir::IsFloat(u.dtype()) && u.reduce_op() == Op::MUL)
-      return "products of blocks may leave the range of floats";
+      return "products of chunks may leave the range of floats";
     for (UOp n : ir::Toposort(ctx, u.srcs().first(1))) {
       if (n.Is(Op::SCAN)) return "the running sums are of other running sums";
     }

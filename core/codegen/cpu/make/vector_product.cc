@@ -15,7 +15,7 @@ using ir::UOp;
 absl::Status AddVectorProduct(Adding& adding, const Opt& opt) {
   PlanAxis& axis = adding.Axis(opt);
   if (adding.kernel().has_stages) return Bad(opt, "the kernel stages values");
-  if (axis.HasBlock()) return Bad(opt, "TC comes before BLOCK of its axis");
+  if (axis.HasPanel()) return Bad(opt, "TC comes before BLOCK of its axis");
   int64_t fits = 0;
   for (const MatrixInstruction& i : RowInstructions(adding.target)) {
     bool computes = true, any = false;
@@ -55,7 +55,8 @@ UOp MakeVectorProduct(Making& making, UOp reduce, const Factors& operands) {
     }
     return false;
   };
-  // A load is 0 where its gate is false. Its gate covers the padding of the axes that it depends on.
+  // A load is 0 where its gate is false. Its gate covers the padding of the axes that it depends
+  // on.
   const auto gates_itself = [&](UOp u) {
     if (const auto word = WordIn(u)) u = word->load;
     if (!u.Is(ir::Op::LOAD)) return false;

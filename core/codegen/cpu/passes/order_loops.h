@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Chooses the order of the output loops of a kernel by estimated memory traffic. The loops of a reduction
-// keep their order, in which it adds up: programs that compute one graph in different kernels add up alike.
+// Chooses the order of the output loops of a kernel by estimated memory traffic. The loops of a
+// reduction keep their order, in which it adds up: programs that compute one graph in different
+// kernels add up alike.
 //
 // Runs after opts are applied: opts do not decide the order of loops, and the sizes of the loops
 // depend on the opts.

@@ -122,14 +122,13 @@ bool AddGroupTile(GpuChoice& choice, const MatrixProduct& p) {
                  {m, n, static_cast<double>(c.shape.groups * c.shape.rows * c.instruction.m),
                   static_cast<double>(c.instruction.n)});
     if (rewrite::TracesNotes())
-      rewrite::TraceNote("choose_opts",
-                         Cat("tiles of ", c.shape.groups * c.shape.rows * c.instruction.m, " x ",
-                             c.instruction.n, " by ", c.instruction.name, " are estimated at ",
-                             std::llround(c.cycles), " cycles, the best of ", choices.size(),
-                             std::isinf(warps) ? Cat(", and no warp has an instruction")
-                                               : Cat("; those of an instruction of a warp at ",
-                                                     std::llround(warps)),
-                             ": ", Text(choice.plan.opts())));
+      rewrite::TraceNote(Cat(
+          "tiles of ", c.shape.groups * c.shape.rows * c.instruction.m, " x ", c.instruction.n,
+          " by ", c.instruction.name, " are estimated at ", std::llround(c.cycles),
+          " cycles, the best of ", choices.size(),
+          std::isinf(warps) ? Cat(", and no warp has an instruction")
+                            : Cat("; those of an instruction of a warp at ", std::llround(warps)),
+          ": ", Text(choice.plan.opts())));
     return true;
   }
   choice.Restart();

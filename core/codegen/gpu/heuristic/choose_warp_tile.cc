@@ -108,8 +108,7 @@ bool AddWarpTile(GpuChoice& choice, const MatrixProduct& p) {
     ChooseRaster(choice, {m, n, static_cast<double>(shape->warps_m * shape->rows * instruction.m),
                           static_cast<double>(shape->warps_n * shape->columns * instruction.n)});
     if (rewrite::TracesNotes())
-      rewrite::TraceNote("choose_opts",
-                         Cat("tiles of ", shape->warps_m * shape->rows * instruction.m, " x ",
+      rewrite::TraceNote(Cat("tiles of ", shape->warps_m * shape->rows * instruction.m, " x ",
                              shape->warps_n * shape->columns * instruction.n, " by ",
                              instruction.name, " are estimated at ", std::llround(cycles),
                              " cycles, the best of those that fit: ", Text(choice.plan.opts())));

@@ -67,8 +67,8 @@ class Placer {
     int pass;  // of the walk: an iteration of the loops around it
   };
 
-  // Walks the lines from `begin` to `end`, each loop twice, so that an iteration meets the next one. False
-  // if it has placed a barrier.
+  // Walks the lines from `begin` to `end`, each loop twice, so that an iteration meets the next
+  // one. False if it has placed a barrier.
   bool Walk(size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {
       if (barriers_.contains(i) || lines_[i].Is(Op::BARRIER)) pending_.clear();
@@ -105,8 +105,8 @@ class Placer {
     return out;
   }
 
-  // The line in front of which the barrier between `first` and `second` stands: `second`, or the outermost
-  // loop around it that `first` is not in.
+  // The line in front of which the barrier between `first` and `second` stands: `second`, or the
+  // outermost loop around it that `first` is not in.
   size_t Place(size_t first, size_t second) const {
     const std::vector<size_t> a = LoopsAround(first), b = LoopsAround(second);
     size_t common = 0;

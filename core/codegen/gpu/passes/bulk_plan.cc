@@ -105,7 +105,8 @@ struct Spans {
   UOp from;
 };
 
-// Whether thread t has nothing to do where the gates of an access are; nothing: not only the thread decides that.
+// Whether thread t has nothing to do where the gates of an access are; nothing: not only the thread
+// decides that.
 std::optional<bool> MaybeIdle(const ThreadValues& values, UOp store, int64_t t) {
   bool idle = false;
   for (UOp index : {store.src(0), store.src(1).src(0)}) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // MakeGroupMmas: gives the products of groups of warps their accumulators.
 //
-// A GROUP_PRODUCT is a value. The instruction works on while the threads go on, and changes registers in place. So
+// A GROUP_PRODUCT is a value. The instruction works on while the threads go on, and changes
+// registers in place. So
 //
 //   s = LOAD accumulator                      MMA_BEGIN accumulator
 //   s = GROUP_PRODUCT a, b, s                 GROUP_MMA accumulator, a, b
@@ -9,8 +10,9 @@
 //   STORE accumulator, s                      MMA_COMMIT
 //                                             MMA_WAIT 0 accumulator
 //
-// Products between two ends of loops are one batch, as long as no line uses one of them. A product that no accumulator of a
-// reduction holds gets an array of registers of its own, which is 0 before.
+// Products between two ends of loops are one batch, as long as no line uses one of them. A product
+// that no accumulator of a reduction holds gets an array of registers of its own, which is 0
+// before.
 #pragma once
 #include "core/base/status.h"
 #include "core/ir/context.h"

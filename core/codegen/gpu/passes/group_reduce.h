@@ -2,10 +2,11 @@
 // GroupReduce: combines the partial results of the threads of a group, so that all of them have the
 // result (opts GROUP and GROUPTOP).
 //
-// The bits of the thread's number that lie inside of a warp are combined by SHUFFLEs, a butterfly: all
-// lanes add the same terms in the same order up to commutation, so they have the same result. The other
-// bits are combined through shared memory: each thread stores its partial result and reads those of all
-// others, in two steps of about the square root of their number if there are many.
+// The bits of the thread's number that lie inside of a warp are combined by SHUFFLEs, a butterfly:
+// all lanes add the same terms in the same order up to commutation, so they have the same result.
+// The other bits are combined through shared memory: each thread stores its partial result and
+// reads those of all others, in two steps of about the square root of their number if there are
+// many.
 #pragma once
 #include "core/codegen/gpu/passes/thread_digits.h"
 

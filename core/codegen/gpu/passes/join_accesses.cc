@@ -18,7 +18,8 @@ namespace {
 using ir::Op;
 using ir::UOp;
 
-// What neighbours have in common: buffer, index without its constant, gate and tag. Ids; ~0 for none.
+// What neighbours have in common: buffer, index without its constant, gate and tag. Ids; ~0 for
+// none.
 using AccessKey = std::tuple<uint32_t, uint32_t, uint32_t, int64_t>;
 struct Access {
   AccessKey key;

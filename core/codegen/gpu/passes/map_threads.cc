@@ -86,8 +86,9 @@ class Mapper {
     return launched;
   }
 
-  // Whether loops are longer in later iterations of a GLOBAL range, as those over the keys before a query are. The longest blocks begin
-  // first: a block that begins last and takes longest would run alone.
+  // Whether loops are longer in later iterations of a GLOBAL range, as those over the keys before a
+  // query are. The longest blocks begin first: a block that begins last and takes longest would run
+  // alone.
   bool LastIsLongest(UOp grid) const {
     if (!grid.src(0).Is(Op::CONST)) return false;
     const auto at = [&](UOp size, int64_t value) {
@@ -125,9 +126,9 @@ class Mapper {
     for (UOp s : stores) idle_[s.id()] = digits_.MaybeAllZero(Others(used));
   }
 
-  // A thread that does not store must not load what another thread stores, either: it may come late. So
-  // LOADs of the element that a STORE replaces get the gate of the STORE. Its value is of no use elsewhere, if
-  // no reduction, stage or address needs it, and all STOREs have one gate.
+  // A thread that does not store must not load what another thread stores, either: it may come
+  // late. So LOADs of the element that a STORE replaces get the gate of the STORE. Its value is of
+  // no use elsewhere, if no reduction, stage or address needs it, and all STOREs have one gate.
   void FindIdleLoads() {
     absl::flat_hash_map<uint32_t, UOp> stored;  // INDEX -> gate of its STORE
     UOp gate;

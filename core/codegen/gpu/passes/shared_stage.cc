@@ -25,8 +25,9 @@ constexpr int64_t kMostLanes = 4;  // of the vectors that fill an array
 
 bool ClosesLocal(UOp u) { return std::ranges::any_of(u.closed(), IsLocalRange); }
 
-// value with `map` applied, outside of the STAGEs that it loads from. If there is a gate, loads that depend
-// on what is replaced are 0 where it does not hold. Others stay: all threads may need them together.
+// value with `map` applied, outside of the STAGEs that it loads from. If there is a gate, loads
+// that depend on what is replaced are 0 where it does not hold. Others stay: all threads may need
+// them together.
 UOp ReplaceOutsideStages(ir::UOpContext& ctx, UOp value, const ir::Substitution& map,
                          UOp maybe_gate = UOp()) {
   absl::flat_hash_map<uint32_t, UOp> done;
@@ -71,8 +72,8 @@ absl::flat_hash_set<uint32_t> Dependent(const ir::UOpContext& ctx, std::span<con
   return out;
 }
 
-// How far the loads of buffers in `value` step along a range: the least distance in elements, 0 if none
-// depends on it.
+// How far the loads of buffers in `value` step along a range: the least distance in elements, 0 if
+// none depends on it.
 int64_t LeastStride(ir::UOpContext& ctx, UOp value, UOp range) {
   int64_t least = 0;
   for (UOp n : ir::Toposort(ctx, value)) {

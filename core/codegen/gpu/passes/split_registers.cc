@@ -53,8 +53,8 @@ class Splitter {
     return base && arrays_.contains(base.id());
   }
 
-  // The register of an element of `array`: a BUFFER, or one after statements. Recursion is as deep as AFTERs
-  // of an array nest: twice.
+  // The register of an element of `array`: a BUFFER, or one after statements. Recursion is as deep
+  // as AFTERs of an array nest: twice.
   UOp Element(UOp array, int64_t at) {
     UOp& out = elements_[{array.id(), at}];
     if (out) return out;

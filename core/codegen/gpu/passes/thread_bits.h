@@ -3,11 +3,13 @@
 //
 // Invariants
 //   (1) The size of a LOCAL range is a power of two (OptPlan), so the range takes whole bits.
-//   (2) Two ranges that one value depends on have no bit in common. Ranges of different parts of a kernel
-//       may share bits: a thread has one role in a reduction and another one in the loop that follows.
-//   (3) An array that the block shares (IsSharedStage) has elements for all values of the LOCAL ranges around it: what is
-//       read from it depends on those of its index only. A stage that is dealt out reads arrays for other values of these
-//       ranges than those of the thread, so its own value depends on none of them, and one thread stores it.
+//   (2) Two ranges that one value depends on have no bit in common. Ranges of different parts of a
+//       kernel may share bits: a thread has one role in a reduction and another one in the loop
+//       that follows.
+//   (3) An array that the block shares (IsSharedStage) has elements for all values of the LOCAL
+//       ranges around it: what is read from it depends on those of its index only. A stage that is
+//       dealt out reads arrays for other values of these ranges than those of the thread, so its
+//       own value depends on none of them, and one thread stores it.
 //   (4) The range along which accesses to memory need the fewest transactions gets the lowest bits.
 #pragma once
 #include <cstdint>
@@ -17,8 +19,9 @@
 
 namespace uopd::codegen {
 
-// The tags of LOCAL ranges that number the lanes of a warp: they get the lowest bits. Where two ranges do so, the one
-// of the upper bits has the second tag; every value that depends on one of them depends on both.
+// The tags of LOCAL ranges that number the lanes of a warp: they get the lowest bits. Where two
+// ranges do so, the one of the upper bits has the second tag; every value that depends on one of
+// them depends on both.
 inline constexpr int64_t kWarpRange = 1, kUpperWarpRange = 2;
 
 inline bool IsLocalRange(ir::UOp u) {

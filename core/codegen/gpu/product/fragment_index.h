@@ -8,7 +8,8 @@
 
 namespace uopd::codegen {
 
-// The part of a place along `axis` that the bits give, where `number` is the number that has these bits.
+// The part of a place along `axis` that the bits give, where `number` is the number that has these
+// bits.
 ir::UOp FragmentDigits(ir::UOpContext& ctx, std::span<const Fragment::Bit> bits, char axis,
                        ir::UOp number);
 // The same where the bits have values of their own, 0 or 1 each.

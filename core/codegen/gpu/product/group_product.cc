@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// TC by a matrix instruction that reads its operands from shared memory (MatrixInstruction::in_shared).
+// TC by a matrix instruction that reads its operands from shared memory
+// (MatrixInstruction::in_shared).
 //
-// TC packs both operands. Each iteration of the loops that are left of the reduced axes stages a piece of them anew,
-// with or without BLOCK: the instruction needs at least the steps of one instruction. A piece lies in swizzled rows
-// (shared_rows.h), along the sum or, for elements of 16 bits that lie so in memory, across it.
+// TC packs both operands. Each iteration of the loops that are left of the reduced axes stages a
+// piece of them anew, with or without BLOCK: the instruction needs at least the steps of one
+// instruction. A piece lies in swizzled rows (shared_rows.h), along the sum or, for elements of 16
+// bits that lie so in memory, across it.
 #include "core/codegen/gpu/product/warp_product.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"

@@ -13,8 +13,8 @@ using ir::AxisType;
 using ir::UOp;
 
 UOp PackShared(ir::UOpContext& ctx, UOp value, std::span<const PackPart> parts, int64_t& next_id) {
-  // A row holds the elements of one step of the reduction, each axis in its own order: a thread reads its
-  // copies and lanes as vectors, and the threads of a warp read one row.
+  // A row holds the elements of one step of the reduction, each axis in its own order: a thread
+  // reads its copies and lanes as vectors, and the threads of a warp read one row.
   std::vector<PackPart> layout(parts.begin(), parts.end());
   std::sort(layout.begin(), layout.end(), [](const PackPart& a, const PackPart& b) {
     const auto place = [](const PackPart& p) { return std::tuple(!p.reduced, p.axis, -p.stride); };

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: MIT
 // Stores of the results of NVIDIA's matrix instructions, of 16 bits each.
 //
-// Memory is written in sectors of 32 bytes. Of a row of eight results, each of four neighbouring lanes (a quad) holds
-// two. Results of 32 bits fill a sector then; those of 16 bits fill half of one. So each lane of a quad exchanges a half
-// of its results with its neighbour, and holds four neighbours in a row of 16 afterwards:
+// Memory is written in sectors of 32 bytes. Of a row of eight results, each of four neighbouring
+// lanes (a quad) holds two. Results of 32 bits fill a sector then; those of 16 bits fill half of
+// one. So each lane of a quad exchanges a half of its results with its neighbour, and holds four
+// neighbours in a row of 16 afterwards:
 //
 //   column        0 1  2 3  4 5  6 7  8 9  ..           a number is a lane of the quad
 //   before        0 0  1 1  2 2  3 3  0 0  1 1 2 2 3 3
 //   after         0 0  0 0  2 2  2 2  1 1  1 1 3 3 3 3
 //
-// That swaps two bits of the column: bit 1, the lowest one of the lane's number, and bit 3, one of the element's number
-// or of the tile's. Each lane gives one word of two results for each two that it has (SHUFFLE). All the rest is as for
-// other stores: the address is a function of the lane and the element, of the other bits.
+// That swaps two bits of the column: bit 1, the lowest one of the lane's number, and bit 3, one of
+// the element's number or of the tile's. Each lane gives one word of two results for each two that
+// it has (SHUFFLE). All the rest is as for other stores: the address is a function of the lane and
+// the element, of the other bits.
 #include "core/codegen/gpu/product/fragment_index.h"
 #include "core/codegen/gpu/product/warp_product.h"
 #include "core/codegen/passes/vectorise.h"

@@ -56,7 +56,8 @@ UOp SharedRows::Start(ir::UOpContext& ctx, UOp row, UOp word) const {
 UOp SharedRows::Index(ir::UOpContext& ctx, UOp row, UOp word) const {
   if (spans_ == 0)
     return rules::IndexSum(ctx, rules::IndexProduct(ctx, row, ctx.Idx(stride_)), word);
-  // The piece of a span is exchanged with another one: its number exclusive or the low bits of the line's number.
+  // The piece of a span is exchanged with another one: its number exclusive or the low bits of the
+  // line's number.
   UOp line = row;
   if (spans_ > 1) {
     const UOp span = ir::Alu(ctx, Op::FLOORDIV, {word, ctx.Idx(stride_)});

@@ -40,8 +40,8 @@ int64_t PlacesOf(std::span<const PackPart> parts) {
   return out;
 }
 
-// Whether a warp that loads matrices of 8 x 8 elements of 16 bits gets the fragment in the right lanes: lanes hold four
-// words of each of eight rows or columns.
+// Whether a warp that loads matrices of 8 x 8 elements of 16 bits gets the fragment in the right
+// lanes: lanes hold four words of each of eight rows or columns.
 bool IsOfMatrices(const Fragment& place, char own, int low_bits) {
   const std::vector<Fragment::Bit> lane = {
       {'k', low_bits}, {'k', low_bits + 1}, {own, 0}, {own, 1}, {own, 2}};
@@ -57,12 +57,14 @@ struct StagedRows {
   ir::SharedMatrix matrix;  // of swizzled rows
 };
 
-// `transposes`: elements of 16 bits that follow each other across the sum may be staged as they lie.
+// `transposes`: elements of 16 bits that follow each other across the sum may be staged as they
+// lie.
 StagedRows StageRows(ir::UOpContext& ctx, const StagedOperand& operand, bool transposes,
                      bool swizzled, bool loads_words, int64_t& next_id) {
   const UOp value = operand.value;
   const int64_t in_word = 32 / ir::Bits(value.dtype());
-  // Words of elements that follow each other along an axis; first the place of a word, then the word.
+  // Words of elements that follow each other along an axis; first the place of a word, then the
+  // word.
   const UOp element = Range(ctx, ctx.Idx(in_word), next_id++, AxisType::UNROLL);
   const auto words_along = [&](const InstructionTile& along, bool in_memory) {
     const UOp tile = along.range;
@@ -82,7 +84,8 @@ StagedRows StageRows(ir::UOpContext& ctx, const StagedOperand& operand, bool tra
   if (transposed) std::tie(word, from) = words_along(operand.own_tile, true);
   if (from && transposed) std::swap(words_of, rows_of);
   if (!from) std::tie(word, from) = words_along(*words_of, false);
-  // The parts of a row's words, and of the rows; both slowest first. Neighbouring rows are those of a fragment.
+  // The parts of a row's words, and of the rows; both slowest first. Neighbouring rows are those of
+  // a fragment.
   std::vector<PackPart> rows, words;
   for (const PackPart& p : operand.parts(from))
     (p.axis == words_of->axis ? words : rows).push_back(p);
@@ -97,7 +100,8 @@ StagedRows StageRows(ir::UOpContext& ctx, const StagedOperand& operand, bool tra
   std::ranges::sort(words, slowest_first);
   StagedRows out;
   out.along_sum = words_of == &operand.sum_tile;
-  // An instruction that reads shared memory begins at a span of each row; across the sum each tile has its own ones.
+  // An instruction that reads shared memory begins at a span of each row; across the sum each tile
+  // has its own ones.
   const int64_t row_words = PlacesOf(words),
                 spanned = out.along_sum ? row_words : PlacesOf({&words.back(), 1});
   const SharedRows layout = swizzled ? SharedRows::Swizzled(PlacesOf(rows), row_words,
@@ -126,8 +130,9 @@ StagedRows StageRows(ir::UOpContext& ctx, const StagedOperand& operand, bool tra
   return out;
 }
 
-// What the block copies of an element that is an f32 in memory, rounded to tf32: the f32. So copies may run on their
-// own, and a lane rounds the words that it has loaded. Null: the element is something else.
+// What the block copies of an element that is an f32 in memory, rounded to tf32: the f32. So copies
+// may run on their own, and a lane rounds the words that it has loaded. Null: the element is
+// something else.
 UOp MaybeUnrounded(const Target& target, UOp value) {
   const bool rounds = value.Is(Op::CAST) && value.dtype() == Dtype::TF32 &&
                       value.src(0).Is(Op::LOAD) && value.src(0).dtype() == Dtype::F32;
@@ -168,7 +173,8 @@ UOp StageOperand(ir::UOpContext& ctx, const Target& target, const StagedOperand&
   };
   const int64_t count = place.elements() / in_word;
   if (of_matrices) {
-    // The lane gives the address of a row of a matrix: first the bits of the row, then those of the matrix.
+    // The lane gives the address of a row of a matrix: first the bits of the row, then those of the
+    // matrix.
     std::vector<Fragment::Bit> bits = {{row, 0}, {row, 1}, {row, 2}};
     bits.insert(bits.end(), place.element.begin() + low_bits, place.element.end());
     bits.resize(place.lane.size());

@@ -41,8 +41,8 @@ UOp WordsOf(Making& making, const LaneOperand& words) {
                       making.loads_words, making.next_id);
 }
 
-// The result of the element's number, which is a constant once UPCAST ranges are copies. A tree of choices, a bit at a
-// time: a choice depends on no higher bits, so it has few copies.
+// The result of the element's number, which is a constant once UPCAST ranges are copies. A tree of
+// choices, a bit at a time: a choice depends on no higher bits, so it has few copies.
 UOp ResultOf(const Making& making, UOp sums) {
   ir::UOpContext& ctx = making.ctx();
   std::vector<UOp> results;
@@ -82,7 +82,7 @@ UOp MakeWarpProduct(Making& making, UOp reduce, const Factors& operands) {
   UOp valid;
   for (UOp r : reduce.closed()) {
     const MadeAxis& axis = making.AxisOf(r);
-    if (axis.maybe_blocks) ranges.push_back(axis.maybe_blocks);
+    if (axis.maybe_panels) ranges.push_back(axis.maybe_panels);
     ranges.insert(ranges.end(), axis.ranges.begin(), axis.ranges.end());
     valid = AndValid(ctx, valid, axis);
   }

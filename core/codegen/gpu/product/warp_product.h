@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // A sum of products by a matrix instruction of a warp, or of a group of warps.
 //
-// The instruction computes m rows and n columns of the result from k steps of the sum. These parts of the
-// three axes are placeholders while the kernel is built:
+// The instruction computes m rows and n columns of the result from k steps of the sum. These parts
+// of the three axes are placeholders while the kernel is built:
 //   - in an operand, they become the place of each element that a lane holds (Fragment);
-//   - in an operand that is packed, they become words in shared memory (staged_operand.h), which the instruction
-//     itself reads if it can (group_product.cc);
-//   - everywhere else, they become the place of a result: a function of the lane's number, a LOCAL range, and of
-//     the element's number in the lane, an UPCAST range.
+//   - in an operand that is packed, they become words in shared memory (staged_operand.h), which
+//     the instruction itself reads if it can (group_product.cc);
+//   - everywhere else, they become the place of a result: a function of the lane's number, a LOCAL
+//     range, and of the element's number in the lane, an UPCAST range.
 // So stores, epilogues and copies to shared memory need no knowledge of the instruction.
 #pragma once
 #include <optional>
@@ -29,11 +29,12 @@ InstructionTile TileOf(const Making& making, size_t axis);
 // Makes Making::warp, with axis ids from Making::next_id on.
 void MakeWarpRanges(Making& making);
 
-// Replaces a REDUCE of the plan's kernel (PlanState::IsMmaSum). `operands` are the replacements of its factors.
+// Replaces a REDUCE of the plan's kernel (PlanState::IsMmaSum). `operands` are the replacements of
+// its factors.
 ir::UOp MakeWarpProduct(Making& making, ir::UOp reduce, const Factors& operands);
 
-// `sink` with the places in the instruction as functions of the lane and the element. `stores`: those of sink
-// whose results move between lanes, if they can (StoresInQuads).
+// `sink` with the places in the instruction as functions of the lane and the element. `stores`:
+// those of sink whose results move between lanes, if they can (StoresInQuads).
 ir::UOp PlaceResults(const Making& making, ir::UOp sink, std::span<const ir::UOp> stores);
 
 // In group_product.cc: the sum of `reduce` by an instruction that reads shared memory.
@@ -42,10 +43,11 @@ ir::UOp MakeGroupProduct(Making& making, ir::UOp reduce, const Factors& operands
 // Why such an instruction cannot compute the sum; empty if it can.
 std::string MaybeNoGroup(const PlanView& plan, const Factors& factors);
 
-// In quad_stores.cc: whether the results that a STORE of the plan's kernel writes are exchanged between lanes, so that a lane
-// stores more neighbours.
+// In quad_stores.cc: whether the results that a STORE of the plan's kernel writes are exchanged
+// between lanes, so that a lane stores more neighbours.
 bool StoresInQuads(const PlanView& plan, ir::UOp store);
-// The RANGE of two that is bit 3 of a result's column, or null; which bit of the element's number it is, if any.
+// The RANGE of two that is bit 3 of a result's column, or null; which bit of the element's number
+// it is, if any.
 struct QuadBit {
   ir::UOp maybe_range;
   std::optional<size_t> element;

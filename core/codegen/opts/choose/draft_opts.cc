@@ -15,8 +15,8 @@ using ir::UOp;
 using ir::UOpContext;
 
 // The most copies of a draft's tile. Each copy has an accumulator; fewer of them do not hide the
-// latency of the additions. The larger number is for sums that would have another order with fewer copies
-// (passes/unroll.cc).
+// latency of the additions. The larger number is for sums that would have another order with fewer
+// copies (passes/unroll.cc).
 constexpr int64_t kDraftCopies = 4, kChainedCopies = 8;
 
 // Replaces the amounts by divisors of them whose product is the largest one up to `most`.
@@ -80,8 +80,8 @@ bool IsGated(UOpContext& ctx, UOp sink, std::span<const Opt> opts) {
   return false;
 }
 
-// The order in which the sums of the kernel with these opts add up. Nullopt: the opts cannot be applied, or
-// nobody waits for the kernel any more.
+// The order in which the sums of the kernel with these opts add up. Nullopt: the opts cannot be
+// applied, or nobody waits for the kernel any more.
 std::optional<std::vector<std::string>> SumsOf(UOpContext& ctx, UOp sink, const Target& target,
                                                std::span<const Opt> opts) {
   const auto applied = ApplyOpts(ctx, sink, target, opts);
@@ -97,8 +97,9 @@ std::optional<std::vector<std::string>> SumsOf(UOpContext& ctx, UOp sink, const 
   return out;
 }
 
-// The opts with these amounts of the UPCASTs, and without prefetches. `rolls_loops`: also without the UNROLLs
-// of a part of an axis, so that its loop has a step for each term. Nullopt: the opts do not apply.
+// The opts with these amounts of the UPCASTs, and without prefetches. `rolls_loops`: also without
+// the UNROLLs of a part of an axis, so that its loop has a step for each term. Nullopt: the opts do
+// not apply.
 std::optional<std::vector<Opt>> WithTile(UOpContext& ctx, UOp sink, const Target& target,
                                          std::span<const Opt> opts,
                                          std::span<const int64_t> amounts, bool rolls_loops) {
@@ -124,8 +125,8 @@ std::vector<Opt> DraftOpts(ir::UOpContext& ctx, ir::UOp sink, const Target& targ
   const std::vector<ir::UOp> axes = Axes(ctx, sink);
   const bool reduces =
       std::ranges::any_of(axes, [](ir::UOp r) { return r.axis_type() == ir::AxisType::REDUCE; });
-  // Tiles of other kernels are squares that registers transpose, or are short. Matrix instructions of
-  // whole tiles need their rows, and are short too.
+  // Tiles of other kernels are squares that registers transpose, or are short. Matrix instructions
+  // of whole tiles need their rows, and are short too.
   const bool whole_tiles = std::ranges::any_of(target.matrix_instructions,
                                                [](const MatrixInstruction& i) { return i.m > 1; });
   if (!reduces ||

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// BLOCK: the loop over an axis becomes two, one over blocks and one inside of a block (make/keep_partials.h).
+// BLOCK: the loop over an axis becomes two, one over panels and one inside of a panel
+// (cpu/make/keep_partials.h).
 #include <string>
 
 #include "core/codegen/machine.h"
@@ -12,12 +13,12 @@ namespace {
 
 using ir::UOp;
 
-// Why the axis cannot be cut into blocks; empty if it can.
-std::string MaybeNoBlock(const Adding& adding, const PlanAxis& axis) {
+// Why the axis cannot be cut into panels; empty if it can.
+std::string MaybeNoPanels(const Adding& adding, const PlanAxis& axis) {
   const PlanKernel& kernel = adding.kernel();
   const std::vector<PlanAxis>& axes = adding.state.axes;
   if (axis.size < 0) return "the axis has a symbolic size";
-  if (axis.HasBlock()) return "the axis has a BLOCK already";
+  if (axis.HasPanel()) return "the axis has a BLOCK already";
   if (kernel.has_stages) return "the kernel stages values";
   if (kernel.in_place) return "the kernel loads what it stores";
   for (const PlanAxis& a : axes) {
@@ -43,10 +44,11 @@ absl::Status AddBlock(Adding& adding, const Opt& opt) {
   PlanAxis& axis = adding.Axis(opt);
   if (!axis.is_reduce && !MachineOf(adding.target).keeps_partials)
     return Bad(opt, "the axis is not reduced");
-  if (const std::string why = MaybeNoBlock(adding, axis); !why.empty()) return Bad(opt, why);
-  SplitOff(adding.ctx, axis,
-           {.type = axis.range.axis_type(), .amount = piece.amount, .outer = false, .block = true},
-           piece.divides);
+  if (const std::string why = MaybeNoPanels(adding, axis); !why.empty()) return Bad(opt, why);
+  SplitOff(
+      adding.ctx, axis,
+      {.type = axis.range.axis_type(), .amount = piece.amount, .outer = false, .in_panel = true},
+      piece.divides);
   return absl::OkStatus();
 }
 
@@ -73,8 +75,10 @@ const OptRow kBlockRow = {
     .amount = {Operand::Names::kPart, "n"},
     .length = OptRow::Length::kNot,
     .axes_prose = "any; with blocks of threads, of a reduction",
-    .effect = "splits off an inner part: n iterations of the loop that is left are a block",
-    .limits = "see below; after the other opts of the axis, once per axis",
+    .effect = "splits off an inner part: n iterations of the loop that is left are a panel",
+    .limits =
+        "see below; after the other opts of the axis, once per axis. It is no block of threads: "
+        "the name is older than these, and keys of caches have it",
     .add = AddBlock,
     .makes_stages = true,
     .amounts = BlockAmounts,

@@ -12,7 +12,7 @@ constexpr int64_t kMostCopies = 64;  // of an axis
 
 absl::StatusOr<Piece> CopiesOf(const Adding& adding, const Opt& opt) {
   UOPD_ASSIGN(const Piece piece, PieceOf(adding, opt));
-  if (adding.Axis(opt).HasBlock())
+  if (adding.Axis(opt).HasPanel())
     return Bad(opt, "UPCAST and UNROLL come before BLOCK of their axis");
   if (piece.amount > kMostCopies) return Bad(opt, Cat("the amount is over ", kMostCopies));
   return piece;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// SWAP, RASTER and PERSIST: the order in which the blocks of a launch are numbered, and how many there are.
+// SWAP, RASTER and PERSIST: the order in which the blocks of a launch are numbered, and how many
+// there are.
 #include "core/codegen/gpu/grid.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// LOCAL, GROUP and GROUPTOP: iterations of an axis become threads of a block. NOLOCALS: there are none.
+// LOCAL, GROUP and GROUPTOP: iterations of an axis become threads of a block. NOLOCALS: there are
+// none.
 #include <bit>
 
 #include "core/codegen/opts/opt_row.h"

@@ -21,14 +21,15 @@ absl::Status AddOnline(Adding& adding, const Opt& opt) {
 
 extern const OptRow kOnlineRow;
 
-// The search has no moves: the opt changes what all others count, so the heuristic alone chooses it.
+// The search has no moves: the opt changes what all others count, so the heuristic alone chooses
+// it.
 const OptRow kOnlineRow = {
     .kind = OptKind::kOnline,
     .name = "ONLINE",
     .axis = {Operand::Names::kAxis, "axis"},
     .amount = {Operand::Names::kNumber, "n"},
     .axes_prose = "of a maximum over a row",
-    .effect = "the row is computed in blocks of n elements",
+    .effect = "the row is computed in key tiles of n elements",
     .limits =
         "see below; before all other opts, which count the axes and loads of the kernel that it "
         "makes",

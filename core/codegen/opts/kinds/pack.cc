@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// PACK: a load reads a copy whose elements lie in the order in which the inner loops read them (make/pack_value.h).
+// PACK: a load reads a copy whose elements lie in the order in which the inner loops read them
+// (make/pack_value.h).
 #include <algorithm>
 
 #include "core/codegen/opts/opt_row.h"

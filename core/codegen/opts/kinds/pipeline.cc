@@ -15,7 +15,7 @@ absl::Status AddPipelineOpt(Adding& adding, const Opt& opt) {
   PlanState& state = adding.state;
   const Target& target = adding.target;
   const PlanAxis& axis = adding.Axis(opt);
-  if (!axis.is_reduce || !(state.warp_rows ? axis.is_blocks : axis.HasBlock()))
+  if (!axis.is_reduce || !(state.warp_rows ? axis.is_key_tiles : axis.HasPanel()))
     return Bad(opt, "the axis is not cut by BLOCK");
   if (state.packed.empty() && !state.warp_rows) return Bad(opt, "nothing is packed");
   if (state.pipelined) return Bad(opt, "the kernel has a PIPELINE already");

@@ -70,7 +70,7 @@ int64_t PrefetchDistance(const PlanView& view, UOp load) {
       tile *= part.outer ? 1 : part.amount;
       threads = part.outer ? part.amount : threads;
     }
-    // Neighbouring blocks belong to other threads; this one's next block lies beyond them.
+    // Neighbouring chunks belong to other threads; this one's next chunk lies beyond them.
     if (axis.is_scanned && threads > 1)
       return p.stride * tile * axis.size * std::min<int64_t>(view.target.threads, threads);
     return p.stride * tile;

@@ -5,8 +5,8 @@
 
 namespace uopd::codegen {
 
-// The distance in elements from what a load reads to what it prefetches; 0: the load prefetches nothing. It is the tag of
-// the LOAD from ApplyOpts on.
+// The distance in elements from what a load reads to what it prefetches; 0: the load prefetches
+// nothing. It is the tag of the LOAD from ApplyOpts on.
 int64_t PrefetchDistance(const PlanView& view, ir::UOp load);
 
 }  // namespace uopd::codegen

@@ -61,7 +61,8 @@ std::vector<TriedAmount> ThreadAmounts(const SearchSpace&, const AxisInfo& axis,
                                        const Target& target) {
   if (axis.is_reduce || axis.size == 1 || target.threads < 2) return {};
   if (axis.size == 0) return {0};  // one thread per iteration
-  // Several parts for each thread, and the largest divisors of the axis that the target has enough threads for.
+  // Several parts for each thread, and the largest divisors of the axis that the target has enough
+  // threads for.
   std::vector<TriedAmount> out;
   for (const int64_t parts : {kMostParts, kMostParts / 2, kMostParts / 4}) {
     if (axis.size % (parts * target.threads) != 0) continue;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// MakeAxes: the RANGEs that an axis of a plan becomes, their order, and its value as a function of them.
+// MakeAxes: the RANGEs that an axis of a plan becomes, their order, and its value as a function of
+// them.
 //
-// Axis ids decide the order of the loops. Loops around packed loads come before the others, so that a copy is made outside
-// of the loops that it does not depend on. Loops inside of a block come after those around it. The loop of running sums
-// comes last: their accumulators begin anew in each iteration of the loops around it. GLOBAL ranges of RASTER come after
-// all others.
+// Axis ids decide the order of the loops. Loops around packed loads come before the others, so that
+// a copy is made outside of the loops that it does not depend on. Loops inside of a panel come
+// after those around it. The loop of running sums comes last: their accumulators begin anew in each
+// iteration of the loops around it. GLOBAL ranges of RASTER come after all others.
 #include <algorithm>
 #include <utility>
 
@@ -40,14 +41,14 @@ struct AxisIds {
   int64_t around, inside, raster;
 
   AxisIds(const std::vector<PlanAxis>& axes, int64_t first) : around(first), inside(first) {
-    int64_t in_blocks = 0;
+    int64_t in_panels = 0;
     for (const PlanAxis& a : axes) {
       inside += a.size != a.raster ? 1 : 0;
       for (const PlanAxis::Part& p : a.parts) {
-        if (p.amount > 1) ++(p.block ? in_blocks : inside);
+        if (p.amount > 1) ++(p.in_panel ? in_panels : inside);
       }
     }
-    raster = inside + in_blocks;
+    raster = inside + in_panels;
   }
 };
 
@@ -105,11 +106,11 @@ class AxisMaker {
                                                              : own;
     const int64_t tag = own == AxisType::LOCAL ? axis_.range.tag() : 0;
     Add(outer_, NewRange(size, ids_.around, type, tag), tile_ * axis_.raster);
-    if (IsStepped(plan_.state, axis_)) made_.maybe_blocks = TakeRange();
+    if (IsStepped(plan_.state, axis_)) made_.maybe_panels = TakeRange();
   }
 
-  // The part split off last lies directly inside of the loop that is left. An inner part advances by the product of the
-  // parts inside of it, an outer part by everything else.
+  // The part split off last lies directly inside of the loop that is left. An inner part advances
+  // by the product of the parts inside of it, an outer part by everything else.
   void MakeParts() {
     int64_t inside = tile_;
     int64_t others = axis_.size * tile_;  // what the next outer part steps over
@@ -117,8 +118,9 @@ class AxisMaker {
       const PlanAxis::Part& p = axis_.parts[i];
       if (!p.outer) inside /= p.amount;
       if (p.amount == 1) continue;
-      const UOp range = NewRange(ctx_.Idx(p.amount), p.block ? ids_.inside : ids_.around, p.type);
-      Add(p.outer ? outer_ : inner_, range, p.outer ? others : inside, p.block);
+      const UOp range =
+          NewRange(ctx_.Idx(p.amount), p.in_panel ? ids_.inside : ids_.around, p.type);
+      Add(p.outer ? outer_ : inner_, range, p.outer ? others : inside, p.in_panel);
       if (p.outer) others *= p.amount;
       if (p.mma) {
         made_.maybe_mma = TakeRange();

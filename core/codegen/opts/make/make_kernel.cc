@@ -36,8 +36,8 @@ bool DeclaresTwice(ir::UOpContext& ctx, UOp sink) {
   return false;
 }
 
-// Whether u, a product of loads, is 0 in the padding of the axis: then a sum needs no condition, and
-// each product is one multiply-add.
+// Whether u, a product of loads, is 0 in the padding of the axis: then a sum needs no condition,
+// and each product is one multiply-add.
 bool IsZeroInPadding(const PlanKernel& kernel, UOp u, size_t axis) {
   // The gate of a load covers the padding of the axes that its index depends on.
   if (u.Is(Op::LOAD)) return kernel.Along(u.src(0).src(1), axis);
@@ -71,8 +71,8 @@ class KernelMaker {
   const PlanState& state() const { return made_.state(); }
   const PlanKernel& kernel() const { return made_.kernel(); }
 
-  // What a STORE must ask about the ranges around it that its address does not depend on: an axis of one iteration has no
-  // part in it, and its padding would store the same element once more.
+  // What a STORE must ask about the ranges around it that its address does not depend on: an axis
+  // of one iteration has no part in it, and its padding would store the same element once more.
   void FindPaddedStores() {
     for (UOp u : kernel().order) {
       if (!u.Is(Op::END)) continue;
@@ -113,7 +113,8 @@ class KernelMaker {
     for (size_t i = 0; i < made_.axes.size(); ++i) {
       if (!made_.axes[i].maybe_valid) continue;
       bool along = kernel().Along(index.src(1), i);
-      // A gate says what it says of iterations that there are: i == j < 3 lets i be 3 where j is padded to 4.
+      // A gate says what it says of iterations that there are: i == j < 3 lets i be 3 where j is
+      // padded to 4.
       if (index.Is(Op::INDEX) && index.n_src() == 3) along |= kernel().Along(index.src(2), i);
       for (UOp r : index.closed()) along |= r == state().axes[i].range;
       if (along) valid = AndValid(ctx_, valid, made_.axes[i]);
@@ -188,7 +189,7 @@ class KernelMaker {
     const Factors f = *SmallFactors(u);
     const Factors operands{factors_.at(f.a.id()), factors_.at(f.b.id())};
     if (of_warp_) return MakeWarpProduct(made_, u, operands);
-    return MakeBlocked(u, MakeVectorProduct(made_, u, operands));
+    return MakeOverPanels(u, MakeVectorProduct(made_, u, operands));
   }
 
   // A node that closes ranges, and is no sum of TC.
@@ -200,7 +201,7 @@ class KernelMaker {
     }
     for (UOp r : u.closed()) {
       const MadeAxis& axis = made_.AxisOf(r);
-      if (!keeps_partials && axis.maybe_blocks) out.push_back(axis.maybe_blocks);
+      if (!keeps_partials && axis.maybe_panels) out.push_back(axis.maybe_panels);
       out.insert(out.end(), axis.ranges.begin(), axis.ranges.end());
       const bool adds = u.Is(Op::REDUCE) && u.reduce_op() == Op::ADD;
       if (adds && IsZeroInPadding(kernel(), u.src(0), kernel().AxisOf(r))) continue;
@@ -217,22 +218,22 @@ class KernelMaker {
     }
     const UOp closed =
         out.size() == 1 ? out[0] : ctx_.Make(u.op(), u.dtype(), out, u.arg(), u.tag());
-    return u.Is(Op::REDUCE) && keeps_partials ? MakeBlocked(u, closed) : closed;
+    return u.Is(Op::REDUCE) && keeps_partials ? MakeOverPanels(u, closed) : closed;
   }
 
-  // The result of `reduce` over all blocks (BLOCK), where `value` is that over one of them.
-  UOp MakeBlocked(UOp reduce, UOp value) {
-    std::vector<UOp> blocks;
+  // The result of `reduce` over all panels (BLOCK), where `value` is that over one of them.
+  UOp MakeOverPanels(UOp reduce, UOp value) {
+    std::vector<UOp> panels;
     for (UOp r : reduce.closed()) {
-      if (const UOp mine = made_.AxisOf(r).maybe_blocks) blocks.push_back(mine);
+      if (const UOp mine = made_.AxisOf(r).maybe_panels) panels.push_back(mine);
     }
-    if (blocks.empty()) return value;
-    // The loops along which something is packed are the outer ones, as around the block (MakeAxes).
+    if (panels.empty()) return value;
+    // The loops along which something is packed are the outer ones, as around the panel (MakeAxes).
     std::vector<PackPart> parts = PartsOf(made_, value, false);
     std::sort(parts.begin(), parts.end(), [](const PackPart& a, const PackPart& b) {
       return a.range.axis_id() < b.range.axis_id();
     });
-    return KeepPartials(ctx_, value, reduce.reduce_op(), blocks, parts, fill_);
+    return KeepPartials(ctx_, value, reduce.reduce_op(), panels, parts, fill_);
   }
 
   ir::UOpContext& ctx_;

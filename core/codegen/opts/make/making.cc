@@ -54,7 +54,7 @@ bool IsPacked(const PlanView& plan, UOp u) {
 
 bool IsStepped(const PlanState& state, const PlanAxis& axis) {
   if (!axis.is_reduce) return false;
-  if (axis.HasBlock()) return true;
+  if (axis.HasPanel()) return true;
   if (!state.instruction || !state.instruction->in_shared()) return false;
   return std::ranges::any_of(state.kernel->order, [&](UOp u) {
     return state.IsMmaSum(u) && PlanKernel::Closes(u, axis.range);

@@ -29,8 +29,8 @@ bool IsOfPlaces(const ir::UOpContext& ctx, UOp condition) {
                               [](UOp u) { return u.Is({Op::LOAD, Op::REDUCE}); });
 }
 
-// where(condition, value, otherwise) as a load with a gate, or null: `value` is a load, perhaps converted, and `otherwise`
-// is +0, which conversions keep.
+// where(condition, value, otherwise) as a load with a gate, or null: `value` is a load, perhaps
+// converted, and `otherwise` is +0, which conversions keep.
 UOp MaybeGated(ir::UOpContext& ctx, UOp condition, UOp value, UOp otherwise) {
   UOp load = value;
   while (load.Is(Op::CAST)) load = load.src(0);

@@ -23,7 +23,8 @@ constexpr int64_t kRowLanes = 16;  // of the vectors that fill the rows of a til
 int64_t Size(UOp range) { return range.src(0).const_int(); }
 
 // Lanes that are gathered from rows along which a reduced axis is contiguous: as many steps of that
-// axis as there are lanes are a square, which is transposed in registers (cpu/passes/transpose_loads.h).
+// axis as there are lanes are a square, which is transposed in registers
+// (cpu/passes/transpose_loads.h).
 struct SquareCopy {
   UOp vector;         // the RANGE of the lanes
   size_t axis = 0;    // that is contiguous in memory
@@ -88,9 +89,9 @@ UOp PackValue(ir::UOpContext& ctx, UOp value, std::span<const PackPart> parts, i
   for (UOp u : ir::Toposort(ctx, value)) {
     if (u.Is(Op::LOAD)) indices.push_back(u.src(0));
   }
-  // The layout, slowest first: the tiles of a block; inside of each tile the reduced axes, the other
-  // axes, the axis with the lanes. Of one axis the part with the largest stride comes first, so the
-  // elements of an axis keep their order.
+  // The layout, slowest first: the tiles of a panel; inside of each tile the reduced axes, the
+  // other axes, the axis with the lanes. Of one axis the part with the largest stride comes first,
+  // so the elements of an axis keep their order.
   const auto has_lanes = [&](size_t axis) {
     return std::any_of(parts.begin(), parts.end(), [&](const PackPart& p) {
       return p.axis == axis && p.range.axis_type() == AxisType::VECTOR;
@@ -118,9 +119,10 @@ UOp PackValue(ir::UOpContext& ctx, UOp value, std::span<const PackPart> parts, i
       copies_vectors = copies_vectors && stride && *stride >= 0 && *stride <= kSmallStride;
     }
   }
-  // The loops that fill the copy. Vectors are copied whole, those of one row after the other: rows are
-  // long if the copy is for a whole block. Elements one by one, or squares of them: then the reduced
-  // axes are the inner loops, because along them the elements of transposed operands are contiguous.
+  // The loops that fill the copy. Vectors are copied whole, those of one row after the other: rows
+  // are long if the copy is for a whole panel. Elements one by one, or squares of them: then the
+  // reduced axes are the inner loops, because along them the elements of transposed operands are
+  // contiguous.
   if (!copies_vectors) {
     std::sort(loops.begin(), loops.end(), [](const PackPart& a, const PackPart& b) {
       return std::tuple(a.reduced, a.axis, -a.stride) < std::tuple(b.reduced, b.axis, -b.stride);

@@ -112,7 +112,7 @@ absl::StatusOr<LoadedKernel> KernelLoader::Obtain(const RequestContext& request,
     if (built || absl::IsResourceExhausted(kernel.status())) return kernel.status();
     // The store has checked that the bytes are what was stored, but they are no usable kernel.
     // Replace them.
-    CountCorrupt(form.stores.kernel);
+    Refuse(form.stores.kernel, KernelRecord::Decode(*loaded.bytes).status());
     UOPD_LOG(kWarn, "cached kernel is unusable, building it again", {"status", kernel.status()});
     use = cache::Use::kReplace;
   }

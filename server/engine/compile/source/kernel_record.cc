@@ -16,8 +16,11 @@ std::string KernelRecord::Encode() const {
 absl::StatusOr<KernelRecord> KernelRecord::Decode(std::string_view bytes) {
   ByteReader in(bytes);
   KernelRecord out;
-  if (!in.String(out.name) || !in.String(out.object) || !KernelInfo::Decode(in, out) || !in.done())
+  absl::Status facts;
+  if (!in.String(out.name) || !in.String(out.object) ||
+      absl::IsDataLoss(facts = KernelInfo::Decode(in, out)) || !in.done())
     return absl::DataLossError("kernel record is damaged");
+  UOPD_TRY(facts);
   return out;
 }
 

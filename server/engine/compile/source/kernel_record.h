@@ -19,7 +19,8 @@ struct KernelRecord : codegen::KernelInfo {  // the name is the entry point
   std::string object;                        // what the device's compiler returned
 
   std::string Encode() const;
-  // DATA_LOSS when the bytes are not a whole record.
+  // DATA_LOSS when the bytes are not a whole record. FAILED_PRECONDITION when they have an opt of a
+  // later version.
   static absl::StatusOr<KernelRecord> Decode(std::string_view bytes);
 };
 

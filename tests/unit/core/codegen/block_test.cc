@@ -24,8 +24,8 @@ using tests::Memory;
 using tests::SampleBuffer;
 using tests::WideTarget;
 
-std::string CheckBlocked(UOpContext& ctx, UOp kernel, const Memory& memory,
-                         const std::vector<Opt>& opts) {
+std::string CheckPanels(UOpContext& ctx, UOp kernel, const Memory& memory,
+                        const std::vector<Opt>& opts) {
   return tests::CheckOpts(ctx, kernel, memory, opts, 2e-6);
 }
 
@@ -34,7 +34,7 @@ Memory MatmulMemory(int64_t m, int64_t n, int64_t k) {
           SampleBuffer(Dtype::F32, k * n, 3, true)};
 }
 
-// Blocks of one axis, of two and of all; tiles and blocks that do not divide; threads; packed copies
+// Panels of one axis, of two and of all; tiles and panels that do not divide; threads; packed copies
 // that prefetch.
 TEST(BlockTest, KeepsTheProductsOfMatrices) {
   const std::vector<std::vector<Opt>> lists = {
@@ -57,7 +57,7 @@ TEST(BlockTest, KeepsTheProductsOfMatrices) {
        {OptKind::kBlock, 2, 5},
        {OptKind::kPack, 0, 0}},
       {{OptKind::kVector, 2, 4}, {OptKind::kBlock, 2, 2}, {OptKind::kBlock, 0, 3}},
-      // Without blocks of the reduced axis there are no partial sums.
+      // Without panels of the reduced axis there are no partial sums.
       {{OptKind::kBlock, 0, 2}, {OptKind::kBlock, 1, 4}, {OptKind::kPack, 1, 0}}};
   for (const auto& [m, n, k] : {std::array<int64_t, 3>{13, 77, 40}, {6, 70, 31}, {5, 100, 9}}) {
     for (const std::vector<Opt>& opts : lists) {
@@ -65,14 +65,14 @@ TEST(BlockTest, KeepsTheProductsOfMatrices) {
       const UOp kernel = tests::MatmulKernel(ctx, m, n, k, false, false);
       std::string text;
       for (const Opt& o : opts) text += Text(o) + " ";
-      EXPECT_EQ(CheckBlocked(ctx, kernel, MatmulMemory(m, n, k), opts), "")
+      EXPECT_EQ(CheckPanels(ctx, kernel, MatmulMemory(m, n, k), opts), "")
           << m << "x" << n << "x" << k << ": " << text;
     }
   }
 }
 
 // A maximum must not see the zeros that a fresh array could hold, and two reductions of one loop share
-// the blocks.
+// the panels.
 TEST(BlockTest, KeepsMaximaAndSumsOfOneLoop) {
   UOpContext ctx;
   KernelBuilder b(ctx);
@@ -89,7 +89,7 @@ TEST(BlockTest, KeepsMaximaAndSumsOfOneLoop) {
        {std::vector<Opt>{{OptKind::kBlock, 1, 8}},
         {{OptKind::kUpcast, 0, 3}, {OptKind::kBlock, 0, 2}, {OptKind::kBlock, 1, 12}},
         {{OptKind::kVector, 1, 8}, {OptKind::kBlock, 0, 0}, {OptKind::kBlock, 1, 2}}})
-    EXPECT_EQ(CheckBlocked(ctx, kernel, memory, opts), "");
+    EXPECT_EQ(CheckPanels(ctx, kernel, memory, opts), "");
 }
 
 // Words of a matrix instruction, with and without a correction for signs.
@@ -101,20 +101,20 @@ TEST(BlockTest, KeepsProductsOfSmallElements) {
     const UOp kernel = tests::WideningMatmulKernel(ctx, m, n, k, false, false, d, d, sum);
     const Memory memory = {SampleBuffer(sum, m * n, 1, true), SampleBuffer(d, m * k, 2, true),
                            SampleBuffer(d, k * n, 3, true)};
-    EXPECT_EQ(CheckBlocked(ctx, kernel, memory,
-                           {{OptKind::kVector, 1, 16},
-                            {OptKind::kTensorCore, 2, 0},
-                            {OptKind::kUpcast, 0, 3},
-                            {OptKind::kBlock, 1, 2},
-                            {OptKind::kBlock, 0, 0},
-                            {OptKind::kBlock, 2, 4},
-                            {OptKind::kPack, 1, 0}}),
+    EXPECT_EQ(CheckPanels(ctx, kernel, memory,
+                          {{OptKind::kVector, 1, 16},
+                           {OptKind::kTensorCore, 2, 0},
+                           {OptKind::kUpcast, 0, 3},
+                           {OptKind::kBlock, 1, 2},
+                           {OptKind::kBlock, 0, 0},
+                           {OptKind::kBlock, 2, 4},
+                           {OptKind::kPack, 1, 0}}),
               "");
   }
 }
 
-// The copy of the matrix is made once for each block: outside of the loops over rows and tiles.
-TEST(BlockTest, TheCopyServesAllTilesOfABlock) {
+// The copy of the matrix is made once for each panel: outside of the loops over rows and tiles.
+TEST(BlockTest, TheCopyServesAllTilesOfAPanel) {
   UOpContext ctx;
   const UOp kernel = tests::MatmulKernel(ctx, 8, 256, 64, false, false);
   const std::vector<Opt> opts = {{OptKind::kVector, 1, 16}, {OptKind::kUpcast, 0, 2},
@@ -124,7 +124,7 @@ TEST(BlockTest, TheCopyServesAllTilesOfABlock) {
   options.opts = &opts;
   const auto lowered = codegen::Lower(ctx, kernel, WideTarget(), options);
   ASSERT_TRUE(lowered.ok()) << lowered.status();
-  // panels { blocks { rows of the copy { tiles } ; tiles { rows { sum } } } ; tiles { rows } }
+  // columns { panels { rows of the copy { tiles } ; tiles { rows { sum } } } ; tiles { rows } }
   std::vector<int> depths;
   int depth = 0, deepest = 0;
   for (UOp u : lowered->linear.srcs()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ONLINE: attention in blocks of keys, against the interpreter, which computes whole rows.
+// ONLINE: attention in tiles of keys, against the interpreter, which computes whole rows.
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -47,7 +47,7 @@ double Tolerance(Dtype d) {
   return d == Dtype::BF16 ? 4e-2 : d == Dtype::F16 ? 4e-3 : d == Dtype::F64 ? 1e-12 : 5e-6;
 }
 
-// What is wrong with the kernel in blocks of n keys and with `more` opts; empty: nothing.
+// What is wrong with the kernel in tiles of n keys and with `more` opts; empty: nothing.
 std::string CheckOnline(const AttentionShape& s, int64_t n, const std::vector<Opt>& more,
                         const tests::Memory& memory) {
   UOpContext ctx;
@@ -57,7 +57,7 @@ std::string CheckOnline(const AttentionShape& s, int64_t n, const std::vector<Op
   return tests::CheckOpts(ctx, kernel, memory, opts, Tolerance(s.dtype));
 }
 
-TEST(OnlineTest, BlocksOfKeysKeepResults) {
+TEST(OnlineTest, TilesOfKeysKeepResults) {
   const struct {
     AttentionShape shape;
     int64_t n;
@@ -73,8 +73,8 @@ TEST(OnlineTest, BlocksOfKeysKeepResults) {
   }
 }
 
-// Rows that the mask hides in part, in whole blocks, and completely: those are NaN, as in one pass.
-TEST(OnlineTest, MasksHideBlocks) {
+// Rows that the mask hides in part, in whole tiles, and completely: those are NaN, as in one pass.
+TEST(OnlineTest, MasksHideTiles) {
   const struct {
     int64_t queries, keys, n;
     Dtype dtype;
@@ -87,7 +87,7 @@ TEST(OnlineTest, MasksHideBlocks) {
   }
 }
 
-// Scores of minus infinity in the first blocks, in the last ones, and in all.
+// Scores of minus infinity in the first tiles, in the last ones, and in all.
 TEST(OnlineTest, MinusInfinityIsNoMaximum) {
   const AttentionShape s{1, 2, 12, 1};
   for (const auto& [first, last] : {std::pair<size_t, size_t>{0, 5}, {6, 12}, {3, 9}, {0, 12}}) {
@@ -111,7 +111,7 @@ TEST(OnlineTest, HardValuesStay) {
 }
 
 // Axes after ONLINE(3, 8): head 0, query 1, d 2, keys of the scores 3, their depth, ...
-TEST(OnlineTest, OptsOfTheBlocksApply) {
+TEST(OnlineTest, OptsOfTheTilesApply) {
   const AttentionShape s{2, 6, 24, 16};
   UOpContext ctx;
   const UOp kernel = tests::AttentionKernel(ctx, s);
@@ -182,7 +182,7 @@ TEST(OnlineTest, TheHeuristicCutsRowsThatDoNotFit) {
   }
 }
 
-// 48 KiB of shared memory: 2000 keys in blocks of some, and more keys than the memory has elements. The
+// 48 KiB of shared memory: 2000 keys in tiles of some, and more keys than the memory has elements. The
 // interpreter reports races and accesses outside of arrays.
 TEST(OnlineTest, BlocksOfThreadsCutRowsThatDoNotFit) {
   for (const bool shuffles : {false, true}) {

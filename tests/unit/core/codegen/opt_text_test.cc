@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 
+#include "core/base/text.h"
 #include "core/codegen/opts/kinds/pipeline.h"
 #include "core/codegen/opts/opt_row.h"
 
@@ -99,13 +100,29 @@ TEST(StoredOptTest, TheTextOfKeysStays) {
   EXPECT_EQ(StoredText({}), "[]");
 }
 
-TEST(StoredOptTest, WhatNoOptHasIsRefused) {
-  for (const StoredOpt& stored :
-       {StoredOpt{99, 0, 0}, StoredOpt{0, -1, 4}, StoredOpt{0, int64_t{1} << 40, 4},
-        StoredOpt{0, 0, -4}, StoredOpt{16, 0, -12}}) {
-    EXPECT_TRUE(absl::IsInvalidArgument(FromStored(stored).status()))
+TEST(StoredOptTest, WhatNoOptHasIsDamage) {
+  for (const StoredOpt& stored : {StoredOpt{0, -1, 4}, StoredOpt{0, int64_t{1} << 40, 4},
+                                  StoredOpt{0, 0, -4}, StoredOpt{16, 0, -12}}) {
+    EXPECT_TRUE(absl::IsDataLoss(FromStored(stored).status()))
         << stored.kind << ' ' << stored.axis << ' ' << stored.amount;
+    std::vector<Opt> opts;
+    absl::Status later;
+    EXPECT_FALSE(TakeStored(stored, opts, later));
+    EXPECT_TRUE(later.ok() && opts.empty());
   }
+}
+
+TEST(StoredOptTest, AKindOfALaterVersionIsNone) {
+  std::vector<Opt> opts;
+  absl::Status later;
+  for (const StoredOpt& stored : {StoredOpt{kOptKinds, 0, 0}, StoredOpt{99, -1, -1}}) {
+    EXPECT_TRUE(absl::IsFailedPrecondition(FromStored(stored).status())) << stored.kind;
+    EXPECT_TRUE(TakeStored(stored, opts, later));
+  }
+  EXPECT_TRUE(TakeStored({0, 1, 4}, opts, later));
+  EXPECT_EQ(opts, (std::vector<Opt>{{OptKind::kUpcast, 1, 4}}));
+  // The first one is named.
+  EXPECT_TRUE(std::string(later.message()).starts_with(Cat("opt of kind ", kOptKinds)));
 }
 
 TEST(ParseOptsTest, RefusesOtherTexts) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
@@ -12,7 +13,9 @@
 #include <set>
 
 #include "core/base/target/gpu_targets.h"
+#include "core/base/text.h"
 #include "core/ir/build.h"
+#include "core/ir/io/print.h"
 #include "core/rewrite/rewrite_trace.h"
 #include "tests/support/generated_section.h"
 #include "tests/support/kernel_check.h"
@@ -40,6 +43,37 @@ TEST(PassTableTest, FilesAreThere) {
       std::filesystem::path(test::PathOfDoc("codegen.md")).parent_path().parent_path() / "core";
   for (const Pass& pass : Passes())
     EXPECT_TRUE(std::filesystem::exists(core / pass.file)) << pass.name << ": " << pass.file;
+}
+
+// The sums of 2^30 rows: a launch of many short blocks. Each term has a factor 1, which rules take
+// away.
+ir::UOp LongSums(ir::UOpContext& ctx) {
+  constexpr int64_t kRows = int64_t{1} << 30, kTerms = 32;
+  tests::KernelBuilder b(ctx);
+  const ir::UOp i = b.Loop(kRows), r = b.Reduced(kTerms);
+  const ir::UOp x = b.Load(b.Buffer(1, ir::Dtype::F32, kRows * kTerms), b.At(i, kTerms, r));
+  const ir::UOp term = ir::Alu(ctx, ir::Op::MUL, {x, ctx.Float(ir::Dtype::F32, 1)});
+  const ir::UOp sum = ir::ReduceRanges(ctx, ir::Op::ADD, term, std::array{r});
+  return b.Kernel({b.StoreLoops(b.Buffer(0, ir::Dtype::F32, kRows), i, sum, {i})});
+}
+
+// A product of bf16 matrices. The rows of the first one lie in memory with `gap` elements after
+// every eighth.
+ir::UOp ProductOfRows(ir::UOpContext& ctx, int64_t gap) {
+  constexpr int64_t kRows = 64, kColumns = 96, kTerms = 128, kNeighbours = 8;
+  tests::KernelBuilder b(ctx);
+  const ir::UOp i = b.Loop(kRows), j = b.Loop(kColumns), k = b.Reduced(kTerms);
+  const ir::UOp gaps = ir::Alu(ctx, ir::Op::FLOORDIV, {i, ctx.Idx(kNeighbours)});
+  const ir::UOp at = ir::Add(ctx, b.At(i, kTerms, k), ir::Mul(ctx, gaps, ctx.Idx(gap)));
+  const auto widened = [&](int64_t slot, int64_t elements, ir::UOp index) {
+    return ir::Cast(ctx, b.Load(b.Buffer(slot, ir::Dtype::BF16, elements), index), ir::Dtype::F32);
+  };
+  const ir::UOp product =
+      ir::Mul(ctx, widened(1, kRows * (kTerms + gap), gap == 0 ? b.At(i, kTerms, k) : at),
+              widened(2, kTerms * kColumns, b.At(k, kColumns, j)));
+  const ir::UOp sum = ir::ReduceRanges(ctx, ir::Op::ADD, product, std::array{k});
+  return b.Kernel({b.StoreLoops(b.Buffer(0, ir::Dtype::F32, kRows * kColumns), b.At(i, kColumns, j),
+                                sum, {i, j})});
 }
 
 class PassesTest : public ::testing::Test {
@@ -96,21 +130,50 @@ std::string TraceOf(const std::function<void()>& work) {
 
 // What a row decided goes to the trace, with the name that the kernel has at the end.
 TEST_F(PassesTest, ReasonsAreTraced) {
-  constexpr int64_t kRows = int64_t{1} << 30, kTerms = 32;
-  tests::KernelBuilder b(ctx_);
-  const ir::UOp i = b.Loop(kRows), r = b.Reduced(kTerms);
-  const ir::UOp x = b.Load(b.Buffer(1, ir::Dtype::F32, kRows * kTerms), b.At(i, kTerms, r));
-  const ir::UOp sum = ir::ReduceRanges(ctx_, ir::Op::ADD, x, std::array{r});
-  const ir::UOp sums = b.Kernel({b.StoreLoops(b.Buffer(0, ir::Dtype::F32, kRows), i, sum, {i})});
+  const ir::UOp sums = LongSums(ctx_);
   const Target target = *GpuTarget("sm_80");
   const std::string trace = TraceOf([&] {
     const auto kernel = Lower(ctx_, sums, target, options_);
     ASSERT_TRUE(kernel.ok()) << kernel.status();
     EXPECT_EQ(kernel->opts.back().kind, OptKind::kPersist);
   });
-  EXPECT_THAT(trace, HasSubstr("tries PERSIST("));
+  EXPECT_THAT(trace, HasSubstr("longer than they run: PERSIST("));
   EXPECT_THAT(trace, ::testing::ContainsRegex(
                          "\"name\":\"codegen r_1073741824_32_[0-9a-f]*/check_blocks\""));
+}
+
+// So are its rewrites, and those of its trials.
+TEST_F(PassesTest, RewritesAreRecordedUnderTheirPass) {
+  const std::string trace = TraceOf(
+      [&] { ASSERT_TRUE(Lower(ctx_, LongSums(ctx_), *GpuTarget("sm_80"), options_).ok()); });
+  for (const char* name : {"simplify", "check_blocks/trial/simplify"})
+    EXPECT_THAT(trace, ::testing::ContainsRegex(Cat("\"codegen r_1073741824_32_[0-9a-f]*/", name,
+                                                    "/[a-z]*\",\"root\"")));
+}
+
+// Without whole tiles the kernel is the one for a chip that has no instructions of whole tiles.
+TEST_F(PassesTest, OptsForTilesThatCannotBeMadeAreChosenAgain) {
+  using enum DtypeNumber;
+  Target rows = target_;
+  rows.vector_bytes = 64, rows.vector_registers = 32;
+  rows.matrix_instructions = {{"avx512_bf16", 1, 16, 2, BF16, BF16, F32}};
+  Target tiles = rows;
+  tiles.matrix_instructions.push_back({"amx_bf16", 16, 16, 32, BF16, BF16, F32});
+  // Eight neighbouring rows lie one after the other, then a gap follows.
+  constexpr int64_t kGap = 100;
+  for (const int64_t gap : {int64_t{0}, kGap}) {
+    const auto lower = [&](ir::UOpContext& ctx, const Target& target) {
+      return Lower(ctx, ProductOfRows(ctx, gap), target, options_);
+    };
+    ir::UOpContext other;
+    const auto kernel = lower(ctx_, tiles), of_rows = lower(other, rows);
+    ASSERT_TRUE(kernel.ok() && of_rows.ok()) << kernel.status() << of_rows.status();
+    const bool has_tile = std::ranges::any_of(kernel->linear.srcs(),
+                                              [](ir::UOp u) { return u.Is(ir::Op::WMMA_BLOCK); });
+    EXPECT_EQ(has_tile, gap == 0);
+    EXPECT_EQ(ir::Print(ctx_, kernel->linear) == ir::Print(other, of_rows->linear), !has_tile);
+    EXPECT_EQ(kernel->name == of_rows->name, !has_tile);
+  }
 }
 
 // So does the heuristic, which runs before the kernel has its name.

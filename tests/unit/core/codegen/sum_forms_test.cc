@@ -94,7 +94,7 @@ TEST(SumFormsTest, EqualFormsGiveEqualBits) {
     const auto pick = [&](std::initializer_list<int64_t> of) {
       return of.begin()[random() % of.size()];
     };
-    // One kernel with one reduced axis and one with two, of the same terms. A fourth of them have sums in blocks.
+    // One kernel with one reduced axis and one with two, of the same terms. A fourth of them have sums in chunks.
     const bool is_long = seed % 4 == 3;
     const int64_t rows = is_long ? pick({1, 4}) : pick({1, 4, 8, 16}),
                   columns = is_long ? 4 : pick({4, 8, 16, 32}),

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -221,6 +222,23 @@ TEST_F(CacheOperatorTest, VerifyFindsBadRowsAndRunsWinners) {
   EXPECT_THAT(all.verdicts[0].detail, HasSubstr("differs"));
   EXPECT_EQ(all.removed, 2);
   EXPECT_EQ(a_.Count("tuning"), 0u);
+}
+
+// A result of tuning with an opt that a later version of the daemon has.
+TEST_F(CacheOperatorTest, WhatALaterVersionWroteStays) {
+  const auto winner = a_.store.ReadRow(a_.First("tuning").address);
+  std::string later = (*winner)->value;
+  later[1] = 99;  // the kind of the first opt
+  const cache::Key key = cache::KeyOf(**winner);
+  ASSERT_TRUE(a_.store.Import(cache::MakeRow(key, later, 1, 1, (*winner)->fence + 1)).ok());
+  const size_t rows = a_.Count("tuning");
+  const CacheOperator::Verified all = Verify(a_, true, true, {.store = "tuning"});
+  const auto not_run = std::ranges::find(all.verdicts, CacheOperator::Verdict::kNotRun,
+                                         &CacheOperator::Verdict::outcome);
+  ASSERT_NE(not_run, all.verdicts.end());
+  EXPECT_THAT(not_run->detail, HasSubstr("opt of kind 99 is of a later version"));
+  EXPECT_EQ(all.removed, 0);
+  EXPECT_EQ(a_.Count("tuning"), rows);
 }
 
 TEST_F(CacheOperatorTest, NothingIsRemovedBecauseItCouldNotBeRun) {

@@ -30,9 +30,17 @@ TEST(TuningRecordTest, RoundTripsAndKnowsDamage) {
     EXPECT_TRUE(absl::IsDataLoss(TuningRecord::Decode(bytes.substr(0, n)).status())) << n;
   }
   EXPECT_TRUE(absl::IsDataLoss(TuningRecord::Decode(bytes + "x").status()));
-  std::string kind = bytes;
-  kind[1] = 99;  // of the first opt
-  EXPECT_TRUE(absl::IsDataLoss(TuningRecord::Decode(kind).status()));
+}
+
+TEST(TuningRecordTest, AnOptOfALaterVersionIsNoDamage) {
+  std::string bytes = TuningRecord{.opts = {{codegen::OptKind::kVector, 3, 16}}}.Encode();
+  bytes[1] = 99;  // the kind of the opt
+  const absl::Status status = TuningRecord::Decode(bytes).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_TRUE(std::string(status.message()).starts_with("opt of kind 99 is of a later version"));
+  // Bytes that are no record at all may begin like one.
+  EXPECT_TRUE(absl::IsDataLoss(TuningRecord::Decode(bytes.substr(0, bytes.size() - 1)).status()));
+  EXPECT_TRUE(absl::IsDataLoss(TuningRecord::Decode(bytes + "x").status()));
 }
 
 // Winners that earlier daemons found stay.

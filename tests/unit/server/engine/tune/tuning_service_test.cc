@@ -3,12 +3,19 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <latch>
 #include <thread>
 
 #include "cache/memory/memory_tier.h"
+#include "core/base/telemetry/log.h"
+#include "core/base/telemetry/metrics.h"
+#include "core/base/text.h"
 #include "devices/null/null_device.h"
 #include "server/engine/base/lease_owner.h"
 #include "tests/support/eventually.h"
@@ -67,6 +74,16 @@ class TuningServiceTest : public ::testing::Test {
     return program.ok() ? *program : nullptr;
   }
   static bool IsTuned(const ProgramHandle& program) { return program.Get()->tuned_kernels == 1; }
+  // Stores a result of tuning under the key of the kernel of graph_, which only the schedule knows.
+  void StoreWinner(const std::string& record) {
+    ir::UOpContext ctx;
+    auto sink = ir::Decode(ctx, graph_, ir::Level::kTensor);
+    ASSERT_TRUE(sink.ok());
+    const auto schedule =
+        graph_compiler_.MakeSchedule(ctx, *sink, ScheduleTargetOf(ctx, *sink, devices_)->options);
+    ASSERT_TRUE(schedule.ok());
+    ASSERT_TRUE(store_.Put({"tuning", schedule->items[0].graph, "beam=2"}, record, 1).ok());
+  }
 
   const std::string graph_ = ScaleGraph(4, 2);
   FakeCompiler graph_compiler_;
@@ -356,15 +373,32 @@ TEST_F(TuningServiceTest, StoredOptsThatDoNotApplyFailNoRequest) {
   const auto service = Service(&tuner_);
   TuningRecord useless;
   useless.opts = FakeCompiler::kUselessOpts;
-  // Under the key of the kernel, which only the schedule knows.
-  ir::UOpContext ctx;
-  auto sink = ir::Decode(ctx, graph_, ir::Level::kTensor);
-  ASSERT_TRUE(sink.ok());
-  const auto schedule =
-      graph_compiler_.MakeSchedule(ctx, *sink, ScheduleTargetOf(ctx, *sink, devices_)->options);
-  ASSERT_TRUE(schedule.ok());
-  ASSERT_TRUE(store_.Put({"tuning", schedule->items[0].graph, "beam=2"}, useless.Encode(), 1).ok());
+  StoreWinner(useless.Encode());
   EXPECT_FALSE(IsTuned(*Prepare(*service, graph_)));
+}
+
+// The log says which opt of which store it was.
+TEST_F(TuningServiceTest, ARecordOfALaterVersionIsSetAside) {
+  const std::string path = Cat(testing::TempDir(), "/set_aside_log_", getpid());
+  ASSERT_TRUE(OpenLogFile(path).ok());
+  std::string later = TuningRecord{.opts = kOpts}.Encode();
+  later[1] = 99;  // the kind of the first opt
+  StoreWinner(later);
+  auto& corrupt = metrics::CacheRequests({"tuning", "corrupt"});
+  const uint64_t before = corrupt.value();
+  {
+    const auto service = Service(&tuner_);
+    const auto program = Prepare(*service, graph_);
+    EXPECT_TRUE(Eventually([&] { return IsTuned(*program); }));
+  }
+  EXPECT_TRUE(OpenLogFile("").ok());
+  EXPECT_EQ(tuner_.calls, 1);
+  EXPECT_EQ(corrupt.value(), before);
+  std::ifstream log(path);
+  const std::string lines{std::istreambuf_iterator<char>(log), {}};
+  EXPECT_THAT(lines, testing::ContainsRegex("level=warn msg=\"a record of a later version is set "
+                                            "aside\" store=tuning status=.*opt of kind 99"));
+  std::filesystem::remove(path);
 }
 
 // The service alone, with a clock that stands until it is told.

@@ -55,6 +55,18 @@ TEST(KernelRecordTest, TheBytesOfCachesStay) {
   EXPECT_EQ(back->opts, record.opts);
 }
 
+TEST(KernelRecordTest, AnOptOfALaterVersionIsNoDamage) {
+  std::string bytes = Example().Encode();
+  // Two opts. The first one has the numbers 0, 1 and 4: UPCAST(1, 4).
+  const size_t at = bytes.find(std::string("\2\0\2\x8\4", 5));
+  ASSERT_NE(at, std::string::npos);
+  bytes[at + 1] = 99;
+  const absl::Status status = KernelRecord::Decode(bytes).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_TRUE(absl::IsDataLoss(KernelRecord::Decode(bytes + "x").status()));
+  EXPECT_TRUE(absl::IsDataLoss(KernelRecord::Decode(bytes.substr(0, at + 9)).status()));
+}
+
 TEST(KernelRecordTest, DamagedBytesAreRefused) {
   const std::string bytes = Example().Encode();
   for (size_t size = 0; size < bytes.size(); ++size) {

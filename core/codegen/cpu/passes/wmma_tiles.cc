@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/codegen/cpu/passes/wmma_blocks.h"
+#include "core/codegen/cpu/passes/wmma_tiles.h"
 
 #include <algorithm>
 #include <array>
@@ -86,9 +86,9 @@ std::optional<Words> RowWord(ir::UOpContext& ctx, UOp u) {
   return out;
 }
 
-class BlockMaker {
+class TileMaker {
  public:
-  BlockMaker(ir::UOpContext& ctx, UOp sink, const Target& target) : ctx_(ctx), target_(target) {
+  TileMaker(ir::UOpContext& ctx, UOp sink, const Target& target) : ctx_(ctx), target_(target) {
     order_ = ir::Toposort(ctx, sink);
     for (UOp u : order_) {
       if (u.Is(Op::STORE)) {
@@ -146,8 +146,8 @@ class BlockMaker {
     return wmma.Is(Op::WMMA) && wmma.n_src() == 2 && wmma.tag() == 0 ? wmma : UOp();
   }
 
-  // Notes the sums of products, and those of bytes whose sign bits are flipped in rows (DotRoles): there
-  // the flipped words and the sum that is taken off go together.
+  // Notes the sums of products, and those of bytes whose sign bits are flipped in rows (DotRoles):
+  // there the flipped words and the sum that is taken off go together.
   void Note(UOp u) {
     if (const UOp wmma = MaybeWmma(u)) return Note(u, wmma, u.closed(), false);
     if (!u.Is(Op::SUB)) return;
@@ -203,14 +203,14 @@ class BlockMaker {
       for (size_t k = 1; k < height; ++k) even = even && some[k] - some[k - 1] == stride;
       for (size_t j = 0; even && j < columns.size();) {
         const bool pair = j + 1 < columns.size() && columns[j + 1] == columns[j] + n;
-        ReplaceBlock(grid, some, stride, {columns.data() + j, pair ? size_t{2} : size_t{1}});
+        ReplaceTiles(grid, some, stride, {columns.data() + j, pair ? size_t{2} : size_t{1}});
         j += pair ? 2 : 1;
       }
       i += height;
     }
   }
 
-  void ReplaceBlock(const Grid& grid, std::span<const int64_t> rows, int64_t stride,
+  void ReplaceTiles(const Grid& grid, std::span<const int64_t> rows, int64_t stride,
                     std::span<const int64_t> columns) {
     std::vector<UOp> sums;
     for (int64_t r : rows) {
@@ -225,7 +225,7 @@ class BlockMaker {
     for (UOp loop : grid.closed) {
       if (!loop.src(0).Is(Op::CONST)) continue;
       const int64_t words = loop.src(0).const_int();
-      if (words % step != 0 || words > kMostBlockWords) continue;
+      if (words % step != 0 || words > kMostTileWords) continue;
       const auto row_step = StrideAlong(ctx_, a.index, loop),
                  column_step = StrideAlong(ctx_, b.index, loop);
       if (row_step != a.elements || !column_step || *column_step <= 0) continue;
@@ -289,10 +289,10 @@ class BlockMaker {
 
 }  // namespace
 
-UOp MakeWmmaBlocks(ir::UOpContext& ctx, UOp sink, const Target& target) {
+UOp MakeWmmaTiles(ir::UOpContext& ctx, UOp sink, const Target& target) {
   const bool any = std::any_of(target.matrix_instructions.begin(), target.matrix_instructions.end(),
                                [](const MatrixInstruction& i) { return i.m > 1; });
-  return any ? BlockMaker(ctx, sink, target).Run(sink) : sink;
+  return any ? TileMaker(ctx, sink, target).Run(sink) : sink;
 }
 
 }  // namespace uopd::codegen

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/codegen/linearise/blocks.h"
+#include "core/codegen/linearise/scopes.h"
 
 #include <iterator>
 #include <utility>
@@ -21,7 +21,7 @@ bool IsNoLine(UOp u) {
 
 }  // namespace
 
-UOp OpenBlock::LineAll(const ir::UOpContext& ctx, UOp u, UOp a, UOp b) {
+UOp Scope::LineAll(const ir::UOpContext& ctx, UOp u, UOp a, UOp b) {
   for (UOp n :
        ir::Toposort(ctx, std::span<const UOp>(&u, 1), [&](UOp x) { return x != a && x != b; })) {
     if (n != a && n != b && !n.Is(Op::CONST)) Line(n);
@@ -29,14 +29,14 @@ UOp OpenBlock::LineAll(const ir::UOpContext& ctx, UOp u, UOp a, UOp b) {
   return u;
 }
 
-LoopSet OpenBlocks::OpenLoops() const {
+LoopSet Scopes::OpenLoops() const {
   LoopSet open = 0;
-  for (const OpenBlock& b : path_) open |= b.bit;
+  for (const Scope& b : path_) open |= b.bit;
   return open;
 }
 
-void OpenBlocks::Open(UOp range, UOp size) {
-  OpenBlock b;
+void Scopes::Open(UOp range, UOp size) {
+  Scope b;
   b.bit = loops_.Bits(std::span<const UOp>(&range, 1));
   b.range = ir::Range(ctx_, size, next_loop_++, range.axis_type());
   b.lines.push_back(b.range);
@@ -44,10 +44,10 @@ void OpenBlocks::Open(UOp range, UOp size) {
   path_.push_back(std::move(b));
 }
 
-UOp OpenBlocks::Close(size_t depth, std::vector<UOp> statements) {
+UOp Scopes::Close(size_t depth, std::vector<UOp> statements) {
   UOp end;
   while (path_.size() > depth) {
-    OpenBlock b = std::move(path_.back());
+    Scope b = std::move(path_.back());
     path_.pop_back();
     UOp statement = statements[0];
     if (statements.size() > 1) {
@@ -63,23 +63,23 @@ UOp OpenBlocks::Close(size_t depth, std::vector<UOp> statements) {
   return end;
 }
 
-std::vector<OpenBlock> OpenBlocks::SetAside(LoopSet loops) {
+std::vector<Scope> Scopes::SetAside(LoopSet loops) {
   size_t keep = 1;
   for (size_t i = 1; i < path_.size(); ++i) {
     if ((path_[i].bit & loops) != 0) keep = i + 1;
   }
-  std::vector<OpenBlock> set_aside(
+  std::vector<Scope> set_aside(
       std::make_move_iterator(path_.begin() + static_cast<std::ptrdiff_t>(keep)),
       std::make_move_iterator(path_.end()));
   path_.resize(keep);
   return set_aside;
 }
 
-void OpenBlocks::PutBack(std::vector<OpenBlock> set_aside) {
-  for (OpenBlock& b : set_aside) path_.push_back(std::move(b));
+void Scopes::PutBack(std::vector<Scope> set_aside) {
+  for (Scope& b : set_aside) path_.push_back(std::move(b));
 }
 
-OpenBlock& OpenBlocks::Home(UOp u) {
+Scope& Scopes::Home(UOp u) {
   const LoopSet loops = loops_.Along(u);
   for (size_t i = path_.size(); i-- > 1;) {
     if ((path_[i].bit & loops) != 0) return path_[i];
@@ -87,16 +87,16 @@ OpenBlock& OpenBlocks::Home(UOp u) {
   return path_[0];
 }
 
-OpenBlock* OpenBlocks::MaybeAround(LoopSet loops) {
+Scope* Scopes::MaybeAround(LoopSet loops) {
   for (size_t outer = 1; outer < path_.size(); ++outer) {
     if ((path_[outer].bit & loops) != 0) return &path_[outer - 1];
   }
   return nullptr;
 }
 
-bool OpenBlocks::IsMade(UOp u) { return IsNoLine(u) || Home(u).made.contains(u.id()); }
+bool Scopes::IsMade(UOp u) { return IsNoLine(u) || Home(u).made.contains(u.id()); }
 
-UOp OpenBlocks::New(UOp u) {
+UOp Scopes::New(UOp u) {
   if (u.Is(Op::CONST)) return u;
   return Home(u).made.at(u.id());
 }

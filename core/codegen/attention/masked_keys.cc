@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/codegen/attention/skipped_blocks.h"
+#include "core/codegen/attention/masked_keys.h"
 
 #include <cmath>
 #include <optional>
@@ -27,7 +27,8 @@ class Masks {
  public:
   explicit Masks(ir::UOpContext& ctx) : ctx_(ctx) {}
 
-  // From this place on u is -infinity, where u depends on the place along the row `range`; null: unknown.
+  // From this place on u is -infinity, where u depends on the place along the row `range`; null:
+  // unknown.
   UOp InfiniteFrom(UOp u, UOp range) {
     switch (u.op()) {
       case Op::LOAD:

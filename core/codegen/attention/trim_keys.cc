@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// TrimBlocks: the loop over blocks of keys ends where the gates of all states are false (skipped_blocks.h).
+// TrimKeys: the loop over tiles of keys ends where the gates of all states are false
+// (masked_keys.h).
 #include <algorithm>
 #include <utility>
 
+#include "core/codegen/attention/masked_keys.h"
 #include "core/codegen/attention/online.h"
-#include "core/codegen/attention/skipped_blocks.h"
 #include "core/codegen/passes/rebuild.h"
 #include "core/codegen/passes/stages.h"
 #include "core/ir/build.h"
@@ -18,7 +19,8 @@ using ir::AxisType;
 using ir::Op;
 using ir::UOp;
 
-// The iterations of these ranges share a loop over blocks of keys: it is as long as the longest needs.
+// The iterations of these ranges share a loop over tiles of keys: it is as long as the longest
+// needs.
 bool SharesLoop(UOp u) {
   return u.Is(Op::RANGE) && u.axis_type() != AxisType::LOOP && u.axis_type() != AxisType::THREAD &&
          u.axis_type() != AxisType::GLOBAL;
@@ -63,56 +65,55 @@ UOp MaybeExtreme(ir::UOpContext& ctx, UOp u, bool largest) {
   }
 }
 
-// Takes a condition that the block begins before some place out of a gate.
+// Takes a condition that the tile begins before some place out of a gate.
 struct Taken {
-  UOp rest, before;  // `before`: CMPLT(block * n, place), or null
+  UOp rest, before;  // `before`: CMPLT(tile * n, place), or null
 };
-Taken Take(ir::UOpContext& ctx, UOp gate, UOp block) {
+Taken Take(ir::UOpContext& ctx, UOp gate, UOp tile) {
   if (gate.Is(Op::AND)) {
-    const Taken a = Take(ctx, gate.src(0), block);
+    const Taken a = Take(ctx, gate.src(0), tile);
     if (a.before) return {And(ctx, a.rest, gate.src(1)), a.before};
-    const Taken b = Take(ctx, gate.src(1), block);
+    const Taken b = Take(ctx, gate.src(1), tile);
     if (b.before) return {And(ctx, gate.src(0), b.rest), b.before};
     return {gate, UOp()};
   }
   if (!gate.Is(Op::CMPLT)) return {gate, UOp()};
   const UOp at = gate.src(0);
-  const bool mine =
-      at == block || (at.Is(Op::MUL) && at.src(0) == block && at.src(1).Is(Op::CONST));
+  const bool mine = at == tile || (at.Is(Op::MUL) && at.src(0) == tile && at.src(1).Is(Op::CONST));
   return mine ? Taken{ctx.Bool(true), gate} : Taken{gate, UOp()};
 }
 
 }  // namespace
 
-UOp TrimBlocks(ir::UOpContext& ctx, UOp sink) {
+UOp TrimKeys(ir::UOpContext& ctx, UOp sink) {
   UOp end;
   for (UOp u : ir::Toposort(ctx, sink)) {
     if (ClosesStates(u)) end = u;
   }
   if (!end) return sink;
-  const UOp block = end.closed()[0];
+  const UOp tile = end.closed()[0];
   UOp before;
   ir::Substitution stages;
   bool has_start = true;  // the states are set before the loop, which may have no iteration
   for (UOp stage : end.src(0).srcs()) {
-    const Taken taken = Take(ctx, stage.src(2), block);
+    const Taken taken = Take(ctx, stage.src(2), tile);
     if (!taken.before || (before && before != taken.before)) return sink;
     before = taken.before;
     has_start = has_start && stage.tag() == kThreadStage;
   }
   const UOp from = MaybeExtreme(ctx, before.src(1), true);
-  const int64_t n = before.src(0) == block ? 1 : before.src(0).src(1).const_int();
-  UOp size = block.src(0);
+  const int64_t n = before.src(0) == tile ? 1 : before.src(0).src(1).const_int();
+  UOp size = tile.src(0);
   if (from) {
-    const UOp blocks =
+    const UOp tiles =
         ir::Alu(ctx, Op::FLOORDIV, {rules::IndexSum(ctx, from, ctx.Idx(n - 1)), ctx.Idx(n)});
     const auto negated = [&](UOp u) { return rules::IndexProduct(ctx, u, ctx.Idx(-1)); };
-    size = negated(ir::Alu(ctx, Op::MAX, {negated(size), negated(blocks)}));
+    size = negated(ir::Alu(ctx, Op::MAX, {negated(size), negated(tiles)}));
     size = ir::Alu(ctx, Op::MAX, {size, ctx.Idx(has_start ? 0 : 1)});
   }
-  const UOp trimmed = Range(ctx, size, block.axis_id(), block.axis_type());
+  const UOp trimmed = Range(ctx, size, tile.axis_id(), tile.axis_type());
   return Rebuild(ctx, sink, [&](UOp u, std::span<const UOp> s) -> UOp {
-    if (u == block) return trimmed;
+    if (u == tile) return trimmed;
     const auto states = end.src(0).srcs();
     if (!u.Is(Op::STAGE) || std::ranges::find(states, u) == states.end())
       return rules::WithIndexSources(ctx, u, s);

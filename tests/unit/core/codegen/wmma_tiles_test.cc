@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Products of whole tiles (cpu/passes/wmma_blocks.h), against the interpreter: as C, and as LLVM IR with the
+// Products of whole tiles (cpu/passes/wmma_tiles.h), against the interpreter: as C, and as LLVM IR with the
 // instructions of AMX emulated.
 #include <array>
 #include <cmath>
 
-#include "core/codegen/cpu/passes/wmma_blocks.h"
+#include "core/codegen/cpu/passes/wmma_tiles.h"
 #include "core/ir/graph.h"
 #include "core/ir/io/wire.h"
 #include "core/ir/wmma_block.h"
@@ -104,7 +104,7 @@ TEST_P(PairsTest, ProductsOfMatrices) {
   }
 }
 
-TEST(WmmaBlockTest, ProductsOfBytes) {
+TEST(WmmaTilesTest, ProductsOfBytes) {
   for (const auto& [a, b] : {std::pair{Dtype::U8, Dtype::I8},
                              {Dtype::I8, Dtype::U8},
                              {Dtype::I8, Dtype::I8},
@@ -201,8 +201,8 @@ TEST_P(PairsTest, OtherShapesHaveNoBlocks) {
     const UOp kernel = tests::WordsMatmulKernel(ctx, 16, 16, k, d_, d_, Dtype::F32);
     return BlocksOf(ctx, kernel, {kLanes, kTc, Rows(16)}).size();
   };
-  EXPECT_EQ(of_words(2 * codegen::kMostBlockWords), 1U);
-  EXPECT_EQ(of_words(2 * codegen::kMostBlockWords + 32), 0U);
+  EXPECT_EQ(of_words(2 * codegen::kMostTileWords), 1U);
+  EXPECT_EQ(of_words(2 * codegen::kMostTileWords + 32), 0U);
 }
 
 TEST_P(PairsTest, KeepsNanAndInfinity) {
@@ -225,7 +225,7 @@ TEST_P(PairsTest, KeepsNanAndInfinity) {
 
 // f16 keeps denormals, as operands and in sums: the smallest product, 2^-48, is a usual f32. Their sums are
 // exact, so a single one that is taken for zero shows.
-TEST(WmmaBlockTest, DenormalsOfF16AreNumbers) {
+TEST(WmmaTilesTest, DenormalsOfF16AreNumbers) {
   UOpContext ctx;
   const int64_t m = 16, n = 16, k = 32;
   const UOp kernel =
@@ -244,7 +244,7 @@ TEST(WmmaBlockTest, DenormalsOfF16AreNumbers) {
 
 // There is no instruction of one row for f16: opts without a grid of tiles mean products of elements, and
 // the heuristic takes no TC.
-TEST(WmmaBlockTest, WithoutTilesF16IsComputedByElements) {
+TEST(WmmaTilesTest, WithoutTilesF16IsComputedByElements) {
   for (const bool transposed : {false, true}) {
     UOpContext ctx;
     const int64_t m = 8, n = 48, k = 96;
@@ -270,7 +270,7 @@ TEST(WmmaBlockTest, WithoutTilesF16IsComputedByElements) {
 }
 
 // Rows that are no words in memory (transposed, or of f32 values that are rounded) are packed as such.
-TEST(WmmaBlockTest, TheHeuristicMakesTiles) {
+TEST(WmmaTilesTest, TheHeuristicMakesTiles) {
   for (const auto& [m, n, k] : {std::array<int64_t, 3>{64, 96, 256}, {20, 50, 128}}) {
     for (const Dtype d : {Dtype::BF16, Dtype::F16, Dtype::I8}) {
       for (const bool ta : {false, true}) {
@@ -372,7 +372,7 @@ TEST_P(PairsTest, RowsThatAreRounded) {
 }
 
 // A product of f32 whose operands the client allows to round to f16, and to either of both.
-TEST(WmmaBlockTest, AllowedProductsUseTiles) {
+TEST(WmmaTilesTest, AllowedProductsUseTiles) {
   using enum DtypeNumber;
   for (const auto& [allowed, used] :
        {std::pair<DtypeNumberSet, Dtype>{{F16}, Dtype::F16}, {{BF16, F16}, Dtype::BF16}}) {

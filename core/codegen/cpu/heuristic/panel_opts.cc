@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/codegen/cpu/heuristic/block_opts.h"
+#include "core/codegen/cpu/heuristic/panel_opts.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -19,9 +19,9 @@ constexpr int64_t kFarBytes = 2048;      // rows at least so far apart are on di
 constexpr double kFewestRows = 4;        // fewer do not pay for the copy
 constexpr int64_t kLeastStretch = 1024;  // bytes of a row that are read together
 constexpr int64_t kMostStretch = 4096;
-constexpr int64_t kMostSteps = 256;  // of the reduced axis in a block
+constexpr int64_t kMostSteps = 256;  // of the reduced axis in a panel
 constexpr double kLeastVectors =
-    12;                           // that one tile of a block sums up: joining lanes costs as much
+    12;                           // that one tile of a panel sums up: joining lanes costs as much
 constexpr int64_t kSumBytes = 4;  // of a partial sum
 
 // What the kernel multiplies: sums over one axis of products of a large matrix with few rows.
@@ -93,7 +93,7 @@ std::optional<FewRows> MaybeFewRows(ir::UOpContext& ctx, UOp sink, const Target&
   return out;
 }
 
-// The number of tiles in a block along the lanes: the one that computes the fewest elements twice. 0 if
+// The number of tiles in a panel along the lanes: the one that computes the fewest elements twice. 0 if
 // the partial sums of none would stay in the cache.
 int64_t TilesOf(const FewRows& product, const MemoryAxis& lanes, double cache) {
   int64_t best = 0;
@@ -102,8 +102,8 @@ int64_t TilesOf(const FewRows& product, const MemoryAxis& lanes, double cache) {
     const int64_t stretch = n * lanes.tile * product.bytes;
     if (stretch < kLeastStretch || stretch > kMostStretch) continue;
     if (product.n_rows * static_cast<double>(n * lanes.tile * kSumBytes) > cache / 4) continue;
-    const int64_t blocks = (lanes.left + n - 1) / n;
-    const auto computed = static_cast<double>(blocks * n);
+    const int64_t panels = (lanes.left + n - 1) / n;
+    const auto computed = static_cast<double>(panels * n);
     if (best != 0 && computed >= least) continue;
     best = n;
     least = computed;
@@ -132,7 +132,7 @@ std::vector<Opt> LongSumOpts(ir::UOpContext& ctx, UOp sink, const Target& target
   if (!IsOneSum(ctx, sink) || target.caches.empty()) return {};
   std::optional<size_t> lanes;
   int64_t left = 1;
-  double vectors = 1;  // that one tile of a block sums up
+  double vectors = 1;  // that one tile of a panel sums up
   double array = kSumBytes;
   for (size_t i = 0; i < axes.size(); ++i) {
     if (!axes[i].fixed) return {};
@@ -147,7 +147,7 @@ std::vector<Opt> LongSumOpts(ir::UOpContext& ctx, UOp sink, const Target& target
   const auto first = static_cast<double>(target.caches[0].bytes);
   double bytes = BytesOfTile(ctx, sink, axes);
   if (!lanes || bytes <= first) return {};
-  // Blocks of the reduced axes, the outer ones first, until what a tile reads stays in the cache.
+  // Panels of the reduced axes, the outer ones first, until what a tile reads stays in the cache.
   std::vector<Opt> out;
   for (size_t i = 0; i < axes.size() && bytes > first / 2; ++i) {
     if (!axes[i].is_reduce || i == *lanes || axes[i].left == 1) continue;
@@ -160,7 +160,7 @@ std::vector<Opt> LongSumOpts(ir::UOpContext& ctx, UOp sink, const Target& target
     vectors *= static_cast<double>(n) / static_cast<double>(axes[i].left);
   }
   if (bytes > first / 2 || vectors < kLeastVectors) return {};
-  // The tiles of a block: as many as their partial sums leave room for, the inner axes first.
+  // The tiles of a panel: as many as their partial sums leave room for, the inner axes first.
   for (size_t i = axes.size(); i-- > 0;) {
     if (axes[i].is_reduce || axes[i].left == 1) continue;
     array *= static_cast<double>(axes[i].left);
@@ -171,7 +171,7 @@ std::vector<Opt> LongSumOpts(ir::UOpContext& ctx, UOp sink, const Target& target
   return left < static_cast<int64_t>(kFewestRows) ? std::vector<Opt>() : out;
 }
 
-std::vector<Opt> BlockOpts(ir::UOpContext& ctx, UOp sink, const Target& target,
+std::vector<Opt> PanelOpts(ir::UOpContext& ctx, UOp sink, const Target& target,
                            std::span<const MemoryAxis> axes) {
   const auto product = MaybeFewRows(ctx, sink, target, axes);
   if (!product) return {};

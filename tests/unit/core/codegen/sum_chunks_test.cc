@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Long sums are exact to a few roundings, whatever their loops, sizes and opts.
-#include "core/codegen/passes/sum_blocks.h"
+#include "core/codegen/passes/sum_chunks.h"
 
 #include <cmath>
 #include <cstring>
@@ -14,43 +14,43 @@
 namespace uopd {
 namespace {
 
-using codegen::SumBlocks;
+using codegen::SumChunks;
 using ir::UOp;
 using ir::UOpContext;
 
-std::optional<SumBlocks> BlocksOf(std::initializer_list<int64_t> loops, int64_t terms = 1,
+std::optional<SumChunks> ChunksOf(std::initializer_list<int64_t> loops, int64_t terms = 1,
                                   bool of_products = false) {
-  return codegen::BlocksOfSum(std::span(loops.begin(), loops.size()), terms, of_products);
+  return codegen::ChunksOfSum(std::span(loops.begin(), loops.size()), terms, of_products);
 }
 
-TEST(SumBlocksTest, ShortSumsHaveNone) {
-  EXPECT_FALSE(BlocksOf({1023}));
-  EXPECT_FALSE(BlocksOf({64, 3, 3}));
-  EXPECT_FALSE(BlocksOf({32}, 16));
-  EXPECT_FALSE(BlocksOf({0, 4096}));
-  EXPECT_FALSE(BlocksOf({4}, 1024)) << "the terms of one iteration are more than a block";
+TEST(SumChunksTest, ShortSumsHaveNone) {
+  EXPECT_FALSE(ChunksOf({1023}));
+  EXPECT_FALSE(ChunksOf({64, 3, 3}));
+  EXPECT_FALSE(ChunksOf({32}, 16));
+  EXPECT_FALSE(ChunksOf({0, 4096}));
+  EXPECT_FALSE(ChunksOf({4}, 1024)) << "the terms of one iteration are more than a chunk";
 }
 
-TEST(SumBlocksTest, BlocksHaveAtMost512Terms) {
-  EXPECT_EQ(BlocksOf({4096}), (SumBlocks{1, 512}));
-  EXPECT_EQ(BlocksOf({2000}), (SumBlocks{1, 500})) << "a divisor";
-  EXPECT_EQ(BlocksOf({2003}), (SumBlocks{1, 512})) << "there is none";
-  EXPECT_EQ(BlocksOf({512, 3, 3}), (SumBlocks{1, 32})) << "of the outermost loop";
-  EXPECT_EQ(BlocksOf({512, 3}, 3), (SumBlocks{1, 32})) << "the innermost loop is unrolled";
-  EXPECT_EQ(BlocksOf({8, 32, 32}), (SumBlocks{2, 16}));
-  EXPECT_EQ(BlocksOf({101, 400}), (SumBlocks{1, 0})) << "an iteration of the outer loop is a block";
-  EXPECT_EQ(BlocksOf({-1}), (SumBlocks{1, 512})) << "of a symbolic size";
+TEST(SumChunksTest, ChunksHaveAtMost512Terms) {
+  EXPECT_EQ(ChunksOf({4096}), (SumChunks{1, 512}));
+  EXPECT_EQ(ChunksOf({2000}), (SumChunks{1, 500})) << "a divisor";
+  EXPECT_EQ(ChunksOf({2003}), (SumChunks{1, 512})) << "there is none";
+  EXPECT_EQ(ChunksOf({512, 3, 3}), (SumChunks{1, 32})) << "of the outermost loop";
+  EXPECT_EQ(ChunksOf({512, 3}, 3), (SumChunks{1, 32})) << "the innermost loop is unrolled";
+  EXPECT_EQ(ChunksOf({8, 32, 32}), (SumChunks{2, 16}));
+  EXPECT_EQ(ChunksOf({101, 400}), (SumChunks{1, 0})) << "an iteration of the outer loop is a chunk";
+  EXPECT_EQ(ChunksOf({-1}), (SumChunks{1, 512})) << "of a symbolic size";
 }
 
-TEST(SumBlocksTest, OnlyLongSumsOfProductsHaveBlocks) {
-  EXPECT_FALSE(BlocksOf({16383}, 1, true));
-  EXPECT_FALSE(BlocksOf({512, 3, 3}, 1, true));
-  EXPECT_FALSE(BlocksOf({-1}, 1, true));
-  EXPECT_EQ(BlocksOf({4096}, 4, true), (SumBlocks{1, 128}));
+TEST(SumChunksTest, OnlyLongSumsOfProductsHaveChunks) {
+  EXPECT_FALSE(ChunksOf({16383}, 1, true));
+  EXPECT_FALSE(ChunksOf({512, 3, 3}, 1, true));
+  EXPECT_FALSE(ChunksOf({-1}, 1, true));
+  EXPECT_EQ(ChunksOf({4096}, 4, true), (SumChunks{1, 128}));
 }
 
-TEST(SumBlocksTest, BlocksOfVeryLongSumsAreLonger) {
-  EXPECT_EQ(BlocksOf({1 << 24}), (SumBlocks{1, 4096}));
+TEST(SumChunksTest, ChunksOfVeryLongSumsAreLonger) {
+  EXPECT_EQ(ChunksOf({1 << 24}), (SumChunks{1, 4096}));
 }
 
 std::vector<uint8_t> Positive(int64_t n, uint64_t seed) {
@@ -98,7 +98,7 @@ double ErrorOfProduct(int64_t m, int64_t k, int64_t n, std::string_view opts) {
 }
 
 // In one accumulator the largest errors of these sums are 8e-6 and more.
-TEST(SumBlocksTest, LongProductsAreAccurate) {
+TEST(SumChunksTest, LongProductsAreAccurate) {
   for (const char* opts :
        {"", "VECTOR(1, 16) UPCAST(0, 4)", "VECTOR(1, 16) UNROLL(2, 4)",
         "VECTOR(1, 16) UPCAST(0, 4) UNROLL(2, 2)", "THREAD(0, 2)", "UPCAST(0, 4) UNROLL(2, 3)"}) {
@@ -107,8 +107,8 @@ TEST(SumBlocksTest, LongProductsAreAccurate) {
   }
 }
 
-// Products of a symbolic size have blocks if the largest size is long.
-TEST(SumBlocksTest, SymbolicProductsAreCutByTheirLargestSize) {
+// Products of a symbolic size have chunks if the largest size is long.
+TEST(SumChunksTest, SymbolicProductsAreCutByTheirLargestSize) {
   for (const int64_t largest : {1 << 13, 1 << 15}) {
     UOpContext ctx;
     tests::KernelBuilder b(ctx);
@@ -124,7 +124,7 @@ TEST(SumBlocksTest, SymbolicProductsAreCutByTheirLargestSize) {
 }
 
 // Sums of two axes, of lanes, of a symbolic size, and two sums in one loop: compiled and interpreted.
-TEST(SumBlocksTest, LoopsOfAllKindsAreCut) {
+TEST(SumChunksTest, LoopsOfAllKindsAreCut) {
   for (const char* opts : {"", "VECTOR(1, 8)", "UNROLL(2, 0)", "UNROLL(1, 4)", "VECTOR(2, 8)",
                            "UPCAST(0, 3) UNROLL(1, 5)"}) {
     for (const bool two : {false, true}) {
@@ -149,7 +149,7 @@ TEST(SumBlocksTest, LoopsOfAllKindsAreCut) {
   }
 }
 
-TEST(SumBlocksTest, TheLastBlockOfASymbolicSizeIsShorter) {
+TEST(SumChunksTest, TheLastChunkOfASymbolicSizeIsShorter) {
   UOpContext ctx;
   tests::KernelBuilder b(ctx);
   const UOp n = ir::Variable(ctx, "n", 1, 3000);
@@ -168,8 +168,8 @@ TEST(SumBlocksTest, TheLastBlockOfASymbolicSizeIsShorter) {
   }
 }
 
-// Some terms of an unrolled sum depend on no loop, but the size of the last block depends on the loop of blocks.
-TEST(SumBlocksTest, BlocksOfASymbolicSizeHaveTermsWithoutLoops) {
+// Some terms of an unrolled sum depend on no loop, but the size of the last chunk depends on the loop of chunks.
+TEST(SumChunksTest, ChunksOfASymbolicSizeHaveTermsWithoutLoops) {
   for (const char* opts : {"", "UNROLL(2, 3)", "UPCAST(0, 2) UNROLL(2, 3)"}) {
     UOpContext ctx;
     tests::KernelBuilder b(ctx);
