@@ -6,28 +6,28 @@
 
 #include "core/base/config/debug_flags.h"
 #include "core/base/text.h"
-#include "core/codegen/attention/masked_keys.h"
+#include "core/codegen/attention/online/masked_keys.h"
 #include "core/codegen/choose_opts.h"
 #include "core/codegen/cpu/passes/order_loops.h"
 #include "core/codegen/cpu/passes/transpose_loads.h"
 #include "core/codegen/cpu/passes/wmma_tiles.h"
 #include "core/codegen/gpu/passes/barriers.h"
 #include "core/codegen/gpu/passes/group_mma.h"
-#include "core/codegen/gpu/passes/hoist_shared.h"
 #include "core/codegen/gpu/passes/join_accesses.h"
-#include "core/codegen/gpu/passes/map_threads.h"
+#include "core/codegen/gpu/passes/pipeline/hoist_shared.h"
 #include "core/codegen/gpu/passes/split_registers.h"
+#include "core/codegen/gpu/passes/threads/map_threads.h"
 #include "core/codegen/launch_facts.h"
 #include "core/codegen/linearise/linearise.h"
 #include "core/codegen/opts/opt_plan.h"
-#include "core/codegen/passes/decompose.h"
 #include "core/codegen/passes/join_maxima.h"
+#include "core/codegen/passes/numbers/decompose.h"
 #include "core/codegen/passes/polls.h"
 #include "core/codegen/passes/prepare_stages.h"
 #include "core/codegen/passes/stages.h"
 #include "core/codegen/passes/sum_chunks.h"
 #include "core/codegen/passes/unroll.h"
-#include "core/codegen/passes/vectorise.h"
+#include "core/codegen/passes/vectors/vectorise.h"
 #include "core/codegen/trials.h"
 #include "core/ir/graph.h"
 #include "core/ir/verify/spec.h"
@@ -157,24 +157,25 @@ constexpr Pass kPasses[] = {
      "checks each opt, then splits the ranges, gates the padding, packs operands and keeps partial "
      "sums, in one rebuild",
      [](Work& w) { return Made(w, ApplyOpts(w.ctx, w.root, w.target, w.kernel.opts)); }},
-    {"trim_keys", kAll, kKernel, kKernel, "codegen/attention/trim_keys.cc",
+    {"trim_keys", kAll, kKernel, kKernel, "codegen/attention/online/trim_keys.cc",
      "ends the loop over key tiles of ONLINE where a mask hides the rest "
      "([attention](attention.md))",
      [](Work& w) { return Made(w, TrimKeys(w.ctx, w.root)); }},
     {"check_blocks", kGpus, kKernel, kKernel, "codegen/trials.cc",
      "tries whether a long launch would have very many short blocks, which get PERSIST",
      CheckBlocks},
-    {"map_threads", kGpus, kKernel, kKernel, "codegen/gpu/passes/map_threads.cc",
+    {"map_threads", kGpus, kKernel, kKernel, "codegen/gpu/passes/threads/map_threads.cc",
      "gives GLOBAL and LOCAL ranges to the blocks and threads of a launch ([GPUs](gpu.md))",
      RunMapThreads},
     {"order_loops", kCpus, kKernel, kKernel, "codegen/cpu/passes/order_loops.cc",
      "chooses the order of output loops that moves the fewest bytes", RunOrderLoops},
     {"simplify", kAll, kKernel, kKernel, "rules/simplify.cc",
      "applies the [rules](../rules.md); with fast math also float identities", RunSimplify},
-    {"widen_small_floats", kAll, kKernel, kKernel, "codegen/passes/small_floats.cc",
+    {"widen_small_floats", kAll, kKernel, kKernel, "codegen/passes/numbers/small_floats.cc",
      "turns f16, bf16, fp8 and tf32 values into f32 that is rounded after each op",
      [](Work& w) { return Made(w, WidenSmallFloats(w.ctx, w.root, w.target.dtypes)); }},
-    {"decompose_transcendentals", kAll, kKernel, kKernel, "codegen/passes/transcendental.cc",
+    {"decompose_transcendentals", kAll, kKernel, kKernel,
+     "codegen/passes/numbers/transcendental.cc",
      "replaces EXP2, EXP, LOG2, LOG, SIN, COS and POW by polynomials; EXP2 and EXP stay, with a "
      "tag, if the target scales by powers of two in one instruction",
      RunDecomposeTranscendentals},
@@ -192,7 +193,7 @@ constexpr Pass kPasses[] = {
     {"split_registers", kGpus, kKernel, kKernel, "codegen/gpu/passes/split_registers.cc",
      "turns an array of a thread whose indices are constants into registers",
      [](Work& w) { return Made(w, SplitRegisters(w.ctx, w.root)); }},
-    {"vectorise", kAll, kKernel, kKernel, "codegen/passes/vectorise.cc",
+    {"vectorise", kAll, kKernel, kKernel, "codegen/passes/vectors/vectorise.cc",
      "replaces VECTOR ranges by values of shape (n,); chooses the accumulators of running sums "
      "(`stride.cc`, `scans.cc`); combines the lanes of vectors of partial results, several vectors "
      "at a time (`join_lanes.cc`)",
@@ -209,7 +210,7 @@ constexpr Pass kPasses[] = {
      "turns grids of 16 rows and columns into products of whole tiles, if the target multiplies "
      "tiles ([matrix instructions](matrix_instructions.md))",
      [](Work& w) { return Made(w, MakeWmmaTiles(w.ctx, w.root, w.target)); }},
-    {"decompose_alu", kAll, kKernel, kKernel, "codegen/passes/decompose_alu.cc",
+    {"decompose_alu", kAll, kKernel, kKernel, "codegen/passes/numbers/decompose_alu.cc",
      "expresses integer division, shifts, MAX, THREEFRY, bool arithmetic and WMMAs without an "
      "instruction by simpler ops",
      [](Work& w) { return Made(w, DecomposeAlu(w.ctx, w.root, w.target, w.options.fast_math)); }},
@@ -227,12 +228,12 @@ constexpr Pass kPasses[] = {
     {"choose_copies", kGpus, kLines, kLines, "codegen/trials.cc",
      "tries for PIPELINE whether boxes are copied at once, and whether warps copy alone",
      ChooseCopies},
-    {"pipeline", kGpus, kLines, kLines, "codegen/gpu/passes/pipeline.cc",
+    {"pipeline", kGpus, kLines, kLines, "codegen/gpu/passes/pipeline/pipeline.cc",
      "for PIPELINE: makes copies to shared memory run while the threads compute", RunPipeline},
     {"lower_index", kAll, kLines, kLines, "codegen/linearise/lower_index.cc",
      "replaces the index dtype by i64, or by i32 in vectors",
      [](Work& w) { return Made(w, LowerIndex(w.ctx, w.root, w.target)); }},
-    {"hoist_shared", kGpus, kLines, kLines, "codegen/gpu/passes/hoist_shared.cc",
+    {"hoist_shared", kGpus, kLines, kLines, "codegen/gpu/passes/pipeline/hoist_shared.cc",
      "moves what several roles of a block need in front of the first of them",
      [](Work& w) { return Made(w, HoistShared(w.ctx, w.root)); }},
     {"check_dtypes", kAll, kLines, kLines, "codegen/pass_table.cc",

@@ -12,7 +12,7 @@
 
 #include "core/base/status.h"
 #include "core/codegen/codegen.h"
-#include "core/codegen/gpu/passes/pipeline.h"
+#include "core/codegen/gpu/passes/pipeline/pipeline.h"
 #include "core/codegen/machine.h"
 
 namespace uopd::codegen {

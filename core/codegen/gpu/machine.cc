@@ -4,12 +4,12 @@
 #include <algorithm>
 
 #include "core/base/text.h"
-#include "core/codegen/attention/choose_online.h"
-#include "core/codegen/attention/choose_warp_rows.h"
-#include "core/codegen/attention/warp_rows.h"
+#include "core/codegen/attention/online/choose_online.h"
+#include "core/codegen/attention/warp_rows/choose_warp_rows.h"
+#include "core/codegen/attention/warp_rows/warp_rows.h"
 #include "core/codegen/gpu/grid.h"
 #include "core/codegen/gpu/heuristic/block_heuristic.h"
-#include "core/codegen/gpu/passes/map_threads.h"
+#include "core/codegen/gpu/passes/threads/map_threads.h"
 #include "core/codegen/gpu/product/warp_product.h"
 #include "core/codegen/opts/make/pack_value.h"
 #include "core/codegen/opts/opt_plan.h"

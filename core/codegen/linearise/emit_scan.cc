@@ -4,7 +4,7 @@
 #include "core/codegen/linearise/accumulator.h"
 #include "core/codegen/linearise/lineariser.h"
 #include "core/codegen/passes/combine.h"
-#include "core/codegen/passes/scans.h"
+#include "core/codegen/passes/vectors/scans.h"
 #include "core/ir/build.h"
 
 namespace uopd::codegen {

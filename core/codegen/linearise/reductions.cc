@@ -21,8 +21,8 @@ using ir::UOp;
 constexpr ir::OpSet kProducts = {Op::WMMA, Op::MMA,
                                  Op::GROUP_PRODUCT};  // they add to an accumulator
 
-// The statements that fill an array: STOREs, or a WMMA_BLOCK. Those of states (attention/online.h)
-// may have loops of their own: ENDs.
+// The statements that fill an array: STOREs, or a WMMA_BLOCK. Those of states
+// (attention/online/online.h) may have loops of their own: ENDs.
 std::vector<UOp> StoresOf(UOp array) {
   std::vector<UOp> out;
   Flatten(array.src(1).Is(Op::END) ? array.src(1).src(0) : array.src(1), out);

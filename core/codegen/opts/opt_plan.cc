@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "core/base/text.h"
-#include "core/codegen/gpu/passes/map_threads.h"
+#include "core/codegen/gpu/passes/threads/map_threads.h"
 #include "core/codegen/opts/make/make_kernel.h"
 #include "core/codegen/opts/opt_row.h"
 #include "core/codegen/passes/stages.h"

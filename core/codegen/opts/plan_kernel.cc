@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "absl/container/flat_hash_set.h"
-#include "core/codegen/attention/online.h"
+#include "core/codegen/attention/online/online.h"
 #include "core/codegen/opts/make/merge_axes.h"
 #include "core/ir/graph.h"
 #include "core/ir/verify/spec.h"

@@ -12,7 +12,7 @@
 
 namespace uopd::codegen {
 
-// Attention by matrix instructions of warps (attention/warp_rows.h).
+// Attention by matrix instructions of warps (attention/warp_rows/warp_rows.h).
 struct WarpRowsSize {
   size_t rows_axis = 0, key_tiles_axis = 0;  // tiles of rows; tiles of keys
   int64_t rows = 0, tile_rows = 0;

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/codegen/attention/online.h"
+#include "core/codegen/attention/online/online.h"
 #include "core/codegen/passes/combine.h"
 #include "core/codegen/passes/rebuild.h"
 #include "core/ir/build.h"

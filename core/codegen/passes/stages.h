@@ -21,9 +21,9 @@ inline constexpr int64_t kSharedStage = -1;
 // The tag of a STAGE that the threads of a block fill together: MapThreads deals its iterations
 // out, and makes it a kSharedStage.
 inline constexpr int64_t kDealtStage = -2;
-// The tag of a STAGE of a state (attention/online.h) whose array is one thread's own, also on
-// targets with blocks. Before the loop over key tiles its elements are set to what changes neither
-// a sum nor, of the state in slot 0, a maximum.
+// The tag of a STAGE of a state (attention/online/online.h) whose array is one thread's own, also
+// on targets with blocks. Before the loop over key tiles its elements are set to what changes
+// neither a sum nor, of the state in slot 0, a maximum.
 inline constexpr int64_t kThreadStage = int64_t{1} << 32;
 inline bool IsSharedStage(ir::UOp u) { return u.Is(ir::Op::STAGE) && u.tag() < 0; }
 

@@ -9,7 +9,7 @@
 #include "core/codegen/cpu/heuristic/heuristic_steps.h"
 #include "core/codegen/cpu/heuristic/operand_prefetch.h"
 #include "core/codegen/cpu/heuristic/panel_opts.h"
-#include "core/codegen/passes/vectorise.h"
+#include "core/codegen/passes/vectors/vectorise.h"
 
 namespace uopd::codegen {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "core/codegen/cpu/heuristic/heuristic_steps.h"
 #include "core/codegen/opts/make/tensor_core.h"
-#include "core/codegen/passes/vectorise.h"
+#include "core/codegen/passes/vectors/vectorise.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
 #include "core/rules/simplify.h"

@@ -6,7 +6,7 @@
 
 #include "core/codegen/cpu/heuristic/heuristic_steps.h"
 #include "core/codegen/cpu/heuristic/vector_cost.h"
-#include "core/codegen/passes/vectorise.h"
+#include "core/codegen/passes/vectors/vectorise.h"
 
 namespace uopd::codegen {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "core/codegen/opts/opt_plan.h"
-#include "core/codegen/passes/vectorise.h"
+#include "core/codegen/passes/vectors/vectorise.h"
 #include "core/ir/graph.h"
 
 namespace uopd::codegen {

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "core/codegen/opts/opt_plan.h"
-#include "core/codegen/passes/vectorise.h"
+#include "core/codegen/passes/vectors/vectorise.h"
 #include "core/ir/graph.h"
 
 namespace uopd::codegen {

@@ -5,7 +5,7 @@
 
 #include "core/codegen/estimate.h"
 #include "core/codegen/opts/opt_plan.h"
-#include "core/codegen/passes/vectorise.h"
+#include "core/codegen/passes/vectors/vectorise.h"
 
 namespace uopd::codegen {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "core/codegen/opts/opt_plan.h"
 #include "core/codegen/passes/rebuild.h"
-#include "core/codegen/passes/scans.h"
+#include "core/codegen/passes/vectors/scans.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
 #include "core/rules/index_expr.h"

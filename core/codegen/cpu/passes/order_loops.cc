@@ -4,11 +4,11 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_set.h"
-#include "core/codegen/attention/online.h"
+#include "core/codegen/attention/online/online.h"
 #include "core/codegen/opts/kinds/stream.h"
 #include "core/codegen/opts/opt_plan.h"
 #include "core/codegen/passes/rebuild.h"
-#include "core/codegen/passes/vectorise.h"
+#include "core/codegen/passes/vectors/vectorise.h"
 #include "core/ir/build.h"
 #include "core/ir/shape.h"
 

@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "absl/container/flat_hash_set.h"
-#include "core/codegen/passes/vectorise.h"
+#include "core/codegen/passes/vectors/vectorise.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
 #include "core/ir/verify/spec.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // SplitRegisters: an array of a thread whose elements all have constant indices becomes one BUFFER
-// {REG} for each element, which is a register. The states of warp rows (attention/warp_rows.h) are
-// such arrays once loops are copies: PTX has no registers with an index, so an array would lie in
-// memory.
+// {REG} for each element, which is a register. The states of warp rows
+// (attention/warp_rows/warp_rows.h) are such arrays once loops are copies: PTX has no registers
+// with an index, so an array would lie in memory.
 #pragma once
 #include "core/ir/context.h"
 

@@ -16,7 +16,7 @@
 // the element, of the other bits.
 #include "core/codegen/gpu/product/fragment_index.h"
 #include "core/codegen/gpu/product/warp_product.h"
-#include "core/codegen/passes/vectorise.h"
+#include "core/codegen/passes/vectors/vectorise.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
 #include "core/rules/index_expr.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/codegen/gpu/passes/thread_bits.h"
+#include "core/codegen/gpu/passes/threads/thread_bits.h"
 #include "core/codegen/gpu/product/fragment_index.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/codegen/opts/choose/heuristic.h"
 
-#include "core/codegen/attention/choose_online.h"
+#include "core/codegen/attention/online/choose_online.h"
 #include "core/codegen/machine.h"
 #include "core/codegen/opts/plan_kernel.h"
 

@@ -5,9 +5,9 @@
 #include <span>
 
 #include "absl/container/flat_hash_map.h"
-#include "core/codegen/attention/online.h"
+#include "core/codegen/attention/online/online.h"
 #include "core/codegen/opts/opt_plan.h"
-#include "core/codegen/passes/vectorise.h"
+#include "core/codegen/passes/vectors/vectorise.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
 #include "core/rules/instructions.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// ONLINE: the row of a maximum is computed in blocks (attention/online.h).
-#include "core/codegen/attention/online.h"
+// ONLINE: the row of a maximum is computed in blocks (attention/online/online.h).
+#include "core/codegen/attention/online/online.h"
 
 #include "core/codegen/opts/opt_row.h"
 #include "core/codegen/opts/plan_state.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/base/text.h"
-#include "core/codegen/gpu/passes/shared_stage.h"
+#include "core/codegen/gpu/passes/threads/shared_stage.h"
 #include "core/codegen/opts/opt_row.h"
 #include "core/codegen/opts/plan_state.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // PIPELINE: what is packed is copied for the next steps of a sum while the threads compute one
-// (gpu/passes/pipeline.h).
+// (gpu/passes/pipeline/pipeline.h).
 #pragma once
 #include <array>
 #include <cstdint>

@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "core/codegen/opts/opt_row.h"
-#include "core/codegen/passes/vectorise.h"
+#include "core/codegen/passes/vectors/vectorise.h"
 
 namespace uopd::codegen {
 namespace {

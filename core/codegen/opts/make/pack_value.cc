@@ -6,7 +6,7 @@
 #include <optional>
 #include <tuple>
 
-#include "core/codegen/passes/vectorise.h"
+#include "core/codegen/passes/vectors/vectorise.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
 #include "core/rules/index_expr.h"

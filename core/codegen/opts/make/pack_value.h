@@ -36,7 +36,7 @@ ir::UOp PackValue(ir::UOpContext& ctx, ir::UOp value, std::span<const PackPart> 
                   int64_t& next_id);
 
 // The same on a target with blocks: the copy lies in memory that the threads of a block share, and
-// they make it together (gpu/passes/shared_stage.h).
+// they make it together (gpu/passes/threads/shared_stage.h).
 ir::UOp PackShared(ir::UOpContext& ctx, ir::UOp value, std::span<const PackPart> parts,
                    int64_t& next_id);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/codegen/opts/make/word_load.h"
 
-#include "core/codegen/passes/vectorise.h"
+#include "core/codegen/passes/vectors/vectorise.h"
 #include "core/ir/analysis/polynomial.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"

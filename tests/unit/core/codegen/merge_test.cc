@@ -6,7 +6,7 @@
 #include "core/base/target/matrix_instructions.h"
 #include "core/codegen/opts/choose/heuristic.h"
 #include "core/codegen/opts/opt_plan.h"
-#include "core/codegen/passes/vectorise.h"
+#include "core/codegen/passes/vectors/vectorise.h"
 #include "core/ir/graph.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

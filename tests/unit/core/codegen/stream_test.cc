@@ -5,7 +5,7 @@
 #include "core/codegen/cpu/passes/order_loops.h"
 #include "core/codegen/opts/choose/heuristic.h"
 #include "core/codegen/opts/opt_plan.h"
-#include "core/codegen/passes/vectorise.h"
+#include "core/codegen/passes/vectors/vectorise.h"
 #include "core/render/llvm_ir.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

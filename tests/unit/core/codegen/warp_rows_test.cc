@@ -7,7 +7,7 @@
 
 #include "core/base/target/matrix_instructions.h"
 #include "core/base/text.h"
-#include "core/codegen/attention/row_fragment.h"
+#include "core/codegen/attention/warp_rows/row_fragment.h"
 #include "core/codegen/opts/opt_plan.h"
 #include "core/codegen/passes/prepare_stages.h"
 #include "core/ir/graph.h"

@@ -6,7 +6,7 @@
 
 #include "core/base/target/gpu_targets.h"
 #include "core/base/text.h"
-#include "core/codegen/attention/row_fragment.h"
+#include "core/codegen/attention/warp_rows/row_fragment.h"
 #include "core/codegen/codegen.h"
 #include "core/codegen/opts/choose/heuristic.h"
 #include "core/render/renderer.h"
