@@ -13,7 +13,6 @@ namespace {
 using ir::Op;
 using ir::UOp;
 
-
 // The threads of a block, where its roles have threads besides those that compute; else 0.
 int64_t MaybeThreads(UOp linear) {
   for (UOp u : linear.srcs()) {

@@ -180,7 +180,8 @@ constexpr Pass kPasses[] = {
      "tag, if the target scales by powers of two in one instruction",
      RunDecomposeTranscendentals},
     {"chunk_sums", kAll, kKernel, kKernel, "codegen/passes/sum_chunks.cc",
-     "cuts long sums of floats into chunks that have sums of their own ([numbers](numbers.md#long-sums))",
+     "cuts long sums of floats into chunks that have sums of their own "
+     "([numbers](numbers.md#long-sums))",
      RunChunkSums},
     {"lower_stages", kAll, kKernel, kKernel, "codegen/passes/stages.cc",
      "replaces each STAGE by an array and the loop that fills it",
