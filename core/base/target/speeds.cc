@@ -9,9 +9,10 @@
 namespace uopd {
 namespace {
 
-// What cost models take for every chip: an H100 at its highest clock. Sources: NVIDIA's white paper
-// of H100 (products, shared memory); the second level, the memory, the barrier and the launch were
-// measured on H100 and H200 (docs/figures.md).
+// What cost models take for every chip but its clock: an H100. Sources: NVIDIA's white paper of H100
+// (products, shared memory); the second level, the memory, the barrier and the launch were measured
+// on H100 and H200 (docs/figures.md). Each field decides tiles, so a chip gets a figure of its own
+// together with timings of its kernels.
 constexpr Speeds kGpu = {
     .vector_products = 0,
     .products = 128,
@@ -27,9 +28,26 @@ constexpr Speeds kGpu = {
     .clock_ghz = 1.95,
 };
 
+// The highest clocks, which say how long a launch takes at least. Sources: the makers' data sheets
+// of RTX 6000, A100, A6000, L40S, H100 SXM, B200, RTX 5090, MI250X, MI300X, RX 7900 XTX, RX 9070 XT.
+struct ChipClock {
+  std::string_view arch;
+  double ghz;
+};
+constexpr ChipClock kClocks[] = {
+    {"sm_75", 1.77},  {"sm_80", 1.41},  {"sm_86", 1.80},   {"sm_89", 2.52},
+    {"sm_90", 1.98},  {"sm_90a", 1.98}, {"sm_100", 1.97},  {"sm_120", 2.41},
+    {"gfx90a", 1.70}, {"gfx942", 2.10}, {"gfx1100", 2.50}, {"gfx1201", 2.97},
+};
+
 }  // namespace
 
-Speeds Speeds::OfGpu(std::string_view /*arch*/) { return kGpu; }
+Speeds Speeds::OfGpu(std::string_view arch) {
+  Speeds out = kGpu;
+  const auto chip = std::ranges::find(kClocks, arch, &ChipClock::arch);
+  if (chip != std::end(kClocks)) out.clock_ghz = chip->ghz;
+  return out;
+}
 
 std::span<const Speeds::Field> Speeds::Fields() {
   static constexpr Field kFields[] = {
