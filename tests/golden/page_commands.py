@@ -6,7 +6,7 @@
 
 A block of code that begins with "$ " is a session of one shell: commands of a line each, with what they print. The sessions of a page
 run in its order, in a temporary folder that has the tree's `docs`. A line "..." stands for any lines. The numbers of lines of sources are
-not compared. Not run: sessions that need a daemon or show times, and those for programs of LLVM that the machine does not have.
+not compared, nor the checkout that a cached object was compiled in. Not run: sessions that need a daemon or show times, and those for programs of LLVM that the machine does not have.
 UOPD_ACCEPT=1 writes anew what differs and has no "...".
 """
 import difflib
@@ -32,7 +32,7 @@ def steps_of(session):
 
 
 def plain(text):
-    return re.sub(r"(\.cc):\d+", r"\1:N", text)
+    return re.sub(r"(?:/\S*/)?(core/\S*\.cc):\d+", r"\1:N", text)
 
 
 def is_excerpt(shown, printed):
