@@ -6,8 +6,8 @@
 
 A block of code that begins with "$ " is a session of one shell: commands of a line each, with what they print. The sessions of a page
 run in its order, in a temporary folder that has the tree's `docs`. A line "..." stands for any lines. The numbers of lines of sources are
-not compared, nor the checkout that a cached object was compiled in. Not run: sessions that need a daemon or show times, and those for programs of LLVM that the machine does not have.
-UOPD_ACCEPT=1 writes anew what differs and has no "...".
+not compared, nor the checkout that a cached object was compiled in. Not run: sessions that need a daemon or show times, and those for
+programs of LLVM that the machine does not have. UOPD_ACCEPT=1 writes anew what differs and has no "...".
 """
 import difflib
 import os
@@ -32,7 +32,7 @@ def steps_of(session):
 
 
 def plain(text):
-    return re.sub(r"(?:/\S*/)?(core/\S*\.cc):\d+", r"\1:N", text)
+    return re.sub(r"(\.cc):\d+", r"\1:N", text)
 
 
 def is_excerpt(shown, printed):
@@ -57,7 +57,7 @@ def run(commands, folder, bin_folder):
     environment = {**os.environ, "PATH": f"{bin_folder}:{os.environ['PATH']}"}
     done = subprocess.run(["bash", "-o", "pipefail", "-c", script], cwd=folder, env=environment, text=True, timeout=LIMIT_S,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    parts = re.split(rf"\n{MARK} (\d+)\n", done.stdout)
+    parts = re.split(rf"\n{MARK} (\d+)\n", re.sub(r"/\S*/(core/\S*\.cc:\d+)", r"\1", done.stdout))
     return [text.rstrip("\n") + "\n" * bool(text.strip()) + (f"exit status {status}\n" if status not in ("0", "141") else "")
             for text, status in zip(parts[::2], parts[1::2])]
 
