@@ -5,8 +5,10 @@
 #include <bit>
 #include <string_view>
 
+#include "core/base/text.h"
 #include "core/codegen/gpu/heuristic/gpu_choice.h"
 #include "core/codegen/gpu/heuristic/product.h"
+#include "core/rewrite/rewrite_trace.h"
 
 namespace uopd::codegen {
 namespace {
@@ -196,13 +198,10 @@ struct GpuStep {
 
 // In the order in which they run.
 constexpr GpuStep kGpuSteps[] = {
-    {"vectors: the widest access along an axis that is contiguous in memory", ChooseBlockVectors},
-    {"long reductions with few results, or along which memory is contiguous: a group of threads "
-     "for "
-     "each result",
-     ChooseGroups},
-    {"threads along the output axes", ChooseLocals},
-    {"short reductions are unrolled", ChooseBlockUnroll},
+    {"takes the widest access along an axis that is contiguous in memory", ChooseBlockVectors},
+    {"gives each result of a long reduction a group of threads", ChooseGroups},
+    {"takes threads along the output axes", ChooseLocals},
+    {"unrolls short reductions", ChooseBlockUnroll},
 };
 
 }  // namespace
@@ -220,8 +219,14 @@ std::vector<Opt> GpuOpts(ir::UOpContext& ctx, ir::UOp sink, const Target& target
       return out;
     }
   }
-  if (!ChooseProduct(whole)) {
-    for (const GpuStep& step : kGpuSteps) step.choose(whole);
+  if (ChooseProduct(whole)) return whole.plan.opts();
+  for (const GpuStep& step : kGpuSteps) {
+    const auto before = static_cast<std::ptrdiff_t>(whole.plan.opts().size());
+    step.choose(whole);
+    const std::vector<Opt>& opts = whole.plan.opts();
+    const std::vector<Opt> chosen(opts.begin() + std::min(before, std::ssize(opts)), opts.end());
+    if (!chosen.empty() && rewrite::TracesNotes())
+      rewrite::TraceNote(Cat(step.does, ": ", Text(chosen)));
   }
   return whole.plan.opts();
 }

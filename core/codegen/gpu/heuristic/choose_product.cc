@@ -11,7 +11,9 @@
 #include <bit>
 #include <cmath>
 
+#include "core/base/text.h"
 #include "core/codegen/gpu/heuristic/product.h"
+#include "core/rewrite/rewrite_trace.h"
 
 namespace uopd::codegen {
 namespace {
@@ -114,6 +116,10 @@ bool AddThreadTile(GpuChoice& choice, const MatrixProduct& p) {
     AddPipeline(choice, p);
     ChooseRaster(choice, {p.m, p.n, static_cast<double>(t.rows * t.threads_m),
                           static_cast<double>(t.columns * t.threads_n)});
+    if (rewrite::TracesNotes())
+      rewrite::TraceNote(Cat("tiles of ", t.m(), " x ", t.n(), ", ", t.rows, " x ", t.columns,
+                             " of each thread, are estimated at ", std::llround(cycles),
+                             " cycles, the best of those that fit: ", Text(choice.plan.opts())));
     return true;
   }
   choice.Restart();

@@ -36,7 +36,9 @@ TEST(PassTableTest, EachRowBeginsWhereTheRowBeforeEnds) {
   EXPECT_EQ(form, Pass::Form::kLines);
 }
 
-TEST(PassTableTest, DocsListIt) { test::ExpectGenerated("codegen/passes.md", "passes", PassesDocs()); }
+TEST(PassTableTest, DocsListIt) {
+  test::ExpectGenerated("codegen/passes.md", "passes", PassesDocs());
+}
 
 TEST(PassTableTest, FilesAreThere) {
   const auto core =
@@ -185,9 +187,14 @@ TEST_F(PassesTest, TheReasonForATileIsTraced) {
           ctx_, 512, 512, 512, false, false, ir::Dtype::F16, ir::Dtype::F16, ir::Dtype::F32);
       ASSERT_TRUE(Lower(ctx_, product, target, options_).ok()) << arch;
     }
+    const ir::UOp floats = tests::WideningMatmulKernel(
+        ctx_, 512, 512, 512, false, false, ir::Dtype::F32, ir::Dtype::F32, ir::Dtype::F32);
+    ASSERT_TRUE(Lower(ctx_, floats, *GpuTarget("sm_80"), options_).ok());
+    ASSERT_TRUE(Lower(ctx_, sink_, *GpuTarget("sm_80"), options_).ok());
   });
   for (const char* note :
-       {"\\(a register tile\\): \\[UPCAST\\(",
+       {"\\(a register tile\\): \\[UPCAST\\(", "takes threads along the output axes: \\[LOCAL\\(",
+        "tiles of [0-9]* x [0-9]*, [0-9]* x [0-9]* of each thread, are estimated at",
         "tiles of [0-9]* x [0-9]* by mma[^ ]* are estimated at",
         "tiles of [0-9]* x [0-9]* by wgmma[^ ]* are estimated at [0-9]* cycles, the best of "
         "[0-9]*; those of"})
