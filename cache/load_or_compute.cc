@@ -56,7 +56,7 @@ class Load {
         case RoundStep::kFound:
           return FromEntry(std::move(begun.found), lookup_);
         case RoundStep::kElsewhere:
-          return absl::AbortedError(Cat(begun.holder, " computes the value."));
+          return absl::AbortedError(Cat(begun.holder, " computes the value"));
         case RoundStep::kAlone:
           return ComputeAndPut();
         case RoundStep::kCompute: {
@@ -154,9 +154,9 @@ class Load {
           metrics::LeaseWaitsGivenUp({key_.store()}).Increment();
           return std::nullopt;
         }
-        return absl::DeadlineExceededError("The deadline passed while another process computed.");
+        return absl::DeadlineExceededError("The deadline passed while another process computed");
       case WatchOutcome::kCancelled:
-        return absl::CancelledError("The request was cancelled while another process computed.");
+        return absl::CancelledError("The request was cancelled while another process computed");
     }
     UOPD_CHECK(false);
   }

@@ -176,7 +176,7 @@ absl::Status Store::PutAndShare(const Key& key, const std::shared_ptr<const Row>
 
 absl::Status Store::PutRow(size_t first, const Digest& address,
                            const std::shared_ptr<const Row>& row, const Settled& settled) {
-  absl::Status status = absl::UnavailableError("No tier of the cache takes the entry.");
+  absl::Status status = absl::UnavailableError("No tier of the cache takes the entry");
   for (size_t i = first; i < tiers_.size() && absl::IsUnavailable(status); ++i) {
     auto kept = [this, i, address, row, settled](const absl::Status& written) {
       if (written.ok()) {
@@ -365,7 +365,7 @@ absl::StatusOr<int64_t> Store::Remove(std::span<const Digest> addresses) {
 
 absl::Status Store::SetPinned(const Digest& address, bool pinned, int64_t max_pinned_bytes) {
   FlushTiers().IgnoreError();
-  absl::Status status = absl::NotFoundError("The cache has no such entry.");
+  absl::Status status = absl::NotFoundError("The cache has no such entry");
   for (auto& tier : tiers_) {
     status = tier->SetPinned(address, pinned, max_pinned_bytes);
     if (!absl::IsNotFound(status)) return status;

@@ -156,11 +156,11 @@ absl::StatusOr<DeviceName> DeviceName::Parse(std::string_view text) {
   if (parts.size() > 2 || !digits ||
       (parts.size() == 2 && (!absl::SimpleAtoi(parts[1], &name.index) || name.index > kMaxIndex))) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "\"", std::string(text), "\" is no device name; names look like CPU or CPU:1."));
+        "\"", std::string(text), "\" is no device name; names look like CPU or CPU:1"));
   }
   if (FindDriver(name.driver) == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("There is no driver \"", name.driver,
-                                                   "\"; the drivers are ", DriverNames(), "."));
+    return absl::InvalidArgumentError(
+        absl::StrCat("There is no driver \"", name.driver, "\"; the drivers are ", DriverNames()));
   }
   return name;
 }
@@ -182,11 +182,11 @@ absl::StatusOr<std::vector<DeviceName>> ParseDeviceList(const std::string& list)
       all = out.size();
       continue;
     }
-    if (is_all) return absl::InvalidArgumentError("The list of devices has \"all\" twice.");
+    if (is_all) return absl::InvalidArgumentError("The list of devices has \"all\" twice");
     UOPD_ASSIGN(DeviceName name, DeviceName::Parse(text));
     if (contains(name)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("Device ", name.Text(), " is configured twice."));
+          absl::StrCat("Device ", name.Text(), " is configured twice"));
     }
     out.push_back(std::move(name));
   }
@@ -200,7 +200,7 @@ absl::StatusOr<std::vector<DeviceName>> ParseDeviceList(const std::string& list)
     }
     out.insert(out.begin() + static_cast<std::ptrdiff_t>(*all), found.begin(), found.end());
   }
-  if (out.empty()) return absl::InvalidArgumentError("No device is configured.");
+  if (out.empty()) return absl::InvalidArgumentError("No device is configured");
   return out;
 }
 
@@ -215,7 +215,7 @@ absl::StatusOr<std::map<std::string, std::string>> ParseAbsent(
     const std::vector<std::string> sides = absl::StrSplit(part, '=');
     if (sides.size() != 2) {
       return absl::InvalidArgumentError(
-          absl::StrCat("\"", part, "\" is no device with its chip, such as CUDA:0=sm_90."));
+          absl::StrCat("\"", part, "\" is no device with its chip, such as CUDA:0=sm_90"));
     }
     UOPD_ASSIGN(const DeviceName name, DeviceName::Parse(sides[0]));
     const bool listed = std::ranges::any_of(
@@ -225,7 +225,7 @@ absl::StatusOr<std::map<std::string, std::string>> ParseAbsent(
       return absl::InvalidArgumentError(
           absl::StrCat(name.Text(),
                        " cannot be compiled for alone: it must be a CUDA or AMD device of the "
-                       "list, and be named once."));
+                       "list, and be named once"));
     }
   }
   return out;
@@ -273,8 +273,7 @@ absl::StatusOr<std::pair<Registry::Slot*, DeviceName>> Registry::Find(std::strin
     return absl::NotFoundError(absl::StrCat(
         "Device ", key, " is not configured; the devices are ",
         absl::StrJoin(names_, ", ",
-                      [](std::string* out, const DeviceName& n) { out->append(n.Text()); }),
-        "."));
+                      [](std::string* out, const DeviceName& n) { out->append(n.Text()); })));
   }
   return std::pair(slots_[static_cast<size_t>(found - names_.begin())].get(), std::move(name));
 }

@@ -124,7 +124,7 @@ absl::StatusOr<engine::BundleKeys> ReadSealKeys(const Config& config) {
   engine::BundleKeys out;
   if (!config.cache_cluster_sign_key().empty()) {
     auto key = cache::SealKey::Read(config.cache_cluster_sign_key());
-    if (key.ok() && !key->can_sign()) key = Invalid("A public key cannot sign.");
+    if (key.ok() && !key->can_sign()) key = Invalid("A public key cannot sign");
     if (!key.ok()) return config.About("cache.cluster_sign_key", key.status());
     out.sign = *key;
     out.trusted.push_back(*std::move(key));

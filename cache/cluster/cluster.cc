@@ -116,7 +116,7 @@ absl::StatusOr<int64_t> Cluster::SettledUs() {
   UOPD_ASSIGN(const KeysAge keys,
               server_->AskKeysAge(server_->too_slow() ? SendDeadline()
                                                       : options_.steady() + options_.budget));
-  if (!server_->reachable()) return absl::UnavailableError("The shared tier does not answer.");
+  if (!server_->reachable()) return absl::UnavailableError("The shared tier does not answer");
   return std::min(keys.age_us - server_->pace().RefillUs(), server_->UnchangedUs());
 }
 
@@ -203,7 +203,7 @@ Deadline Cluster::AskWanted() {
 void Cluster::Put(std::shared_ptr<const Row> row, Settled settled) {
   absl::Status refused;
   if (!options_.sign.can_sign()) {
-    refused = absl::FailedPreconditionError("This daemon has no key to sign records with.");
+    refused = absl::FailedPreconditionError("This daemon has no key to sign records with");
   } else {
     const MutexLock lock(mu_);
     const int64_t size = SizeOf(*row);
@@ -215,7 +215,7 @@ void Cluster::Put(std::shared_ptr<const Row> row, Settled settled) {
       queue_.push_back({std::move(row), settled});
     } else {
       CountDropped(1);
-      refused = absl::ResourceExhaustedError("Too many rows wait for the shared tier.");
+      refused = absl::ResourceExhaustedError("Too many rows wait for the shared tier");
     }
   }
   changed_.notify_all();
@@ -281,7 +281,7 @@ void Cluster::CountRefilled(int64_t rows) {
   stats_.refilled += rows;
   metrics::ClusterPuts({"refilled"}).Increment(static_cast<uint64_t>(rows));
   if (rows > 0 && options_.on_change)
-    options_.on_change(Cat("The shared tier had lost its keys; it got ", rows, " records back."));
+    options_.on_change(Cat("The shared tier had lost its keys; it got ", rows, " records back"));
 }
 
 void Cluster::SettleAll(const absl::Status& status) {

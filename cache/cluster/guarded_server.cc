@@ -44,7 +44,7 @@ absl::Status GuardedServer::Allow(Deadline begin, Deadline deadline) {
       return absl::UnavailableError("The shared tier is too slow, so requests do not wait for it");
   }
   if (breaker_.Allow(now_())) return absl::OkStatus();
-  return absl::UnavailableError("The shared tier did not answer before; it is asked again later.");
+  return absl::UnavailableError("The shared tier did not answer before; it is asked again later");
 }
 
 bool GuardedServer::Report(const absl::Status& status) {
@@ -65,7 +65,7 @@ bool GuardedServer::Report(const absl::Status& status) {
   if (!on_change_) return answered;
   on_change_(is_open ? Cat("The shared tier does not answer, this daemon goes on alone: ",
                            StatusText(status))
-                     : "The shared tier answers again.");
+                     : "The shared tier answers again");
   return answered;
 }
 
@@ -84,9 +84,9 @@ void GuardedServer::NoteTime(const Asked& asked) {
   on_change_(slow
                  ? Cat("The shared tier answers after ", tenths(took),
                        " ms, which is more than half of cache.cluster_budget_ms (", tenths(budget_),
-                       "). Requests do not wait for it any more. It still gets what this daemon "
-                       "computes, and what others put comes from it later.")
-                 : "The shared tier answers in time again, so requests ask it.");
+                       "); requests do not wait for it any more; it still gets what this daemon "
+                       "computes, and what others put comes from it later")
+                 : "The shared tier answers in time again, so requests ask it");
 }
 
 template <class Call>

@@ -41,7 +41,7 @@ class RecordServer : public SharedServer {
 
  private:
   static absl::Status NoCoordination() {
-    return absl::UnimplementedError("The shared tier keeps records and grants no leases.");
+    return absl::UnimplementedError("The shared tier keeps records and grants no leases");
   }
 };
 

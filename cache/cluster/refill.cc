@@ -117,7 +117,7 @@ absl::StatusOr<int64_t> Refill::Pass() {
   if (server.coordinates()) {
     UOPD_ASSIGN(const LeaseResult lease,
                 server.TryLease(lease_, "refill", options_.lease_us, cluster_.SendDeadline()));
-    if (!lease.granted()) return absl::UnavailableError("Another daemon fills the shared tier.");
+    if (!lease.granted()) return absl::UnavailableError("Another daemon fills the shared tier");
     token = lease.token;
   }
   const auto renew = [&] {

@@ -65,13 +65,13 @@ absl::StatusOr<SealKey> SealKey::Read(const std::string& path) {
   if (text.starts_with("-----BEGIN ")) {
     EVP_PKEY* pkey = ReadPem(text, !is_public);
     OPENSSL_cleanse(text.data(), text.size());
-    if (pkey == nullptr) return Invalid(Cat("The file ", path, " holds no key that can be read."));
+    if (pkey == nullptr) return Invalid(Cat("The file ", path, " holds no key that can be read"));
     key.pkey_ = {pkey, EVP_PKEY_free};
     std::array<unsigned char, 32> raw;
     size_t size = raw.size();
     if (EVP_PKEY_base_id(pkey) != EVP_PKEY_ED25519 ||
         EVP_PKEY_get_raw_public_key(pkey, raw.data(), &size) != 1)
-      return Invalid(Cat("The key in the file ", path, " is not an Ed25519 key."));
+      return Invalid(Cat("The key in the file ", path, " is not an Ed25519 key"));
     key.id_ = IdOf(SealKind::kEd25519, {reinterpret_cast<const char*>(raw.data()), size});
     key.can_sign_ = !is_public;
     return key;
@@ -82,7 +82,7 @@ absl::StatusOr<SealKey> SealKey::Read(const std::string& path) {
   if (!fits) {
     return Invalid(Cat("The file ", path,
                        " is neither a PEM of an Ed25519 key nor a secret of at least ",
-                       kMinSecretBytes, " bytes in hexadecimal digits."));
+                       kMinSecretBytes, " bytes in hexadecimal digits"));
   }
   key.id_ = IdOf(SealKind::kHmacSha256, key.secret_);
   key.can_sign_ = true;

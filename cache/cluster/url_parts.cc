@@ -27,22 +27,22 @@ absl::StatusOr<HostPort> ParseHostPort(std::string_view text, uint16_t port) {
   if (text.starts_with('[')) {  // an IPv6 address
     const size_t end = text.find(']');
     if (end == std::string_view::npos)
-      return Invalid("The URL of the cluster tier has a '[' without a ']'.");
+      return Invalid("The URL of the cluster tier has a '[' without a ']'");
     host = text.substr(1, end - 1);
     number = text.substr(end + 1);
     if (!number.empty() && number.front() != ':')
-      return Invalid("The URL of the cluster tier has text between ']' and the port.");
+      return Invalid("The URL of the cluster tier has text between ']' and the port");
   } else if (const size_t colon = text.find(':'); colon != std::string_view::npos) {
     host = text.substr(0, colon);
     number = text.substr(colon);
   }
-  if (host.empty()) return Invalid("The URL of the cluster tier names no host.");
+  if (host.empty()) return Invalid("The URL of the cluster tier names no host");
   out.host = host;
-  if (number.empty() && port == 0) return Invalid("The URL of the cluster tier names no port.");
+  if (number.empty() && port == 0) return Invalid("The URL of the cluster tier names no port");
   if (!number.empty()) {
     int value = 0;
     if (!ReadUrlNumber(number.substr(1), 1, 65535, value))
-      return Invalid("The port in the URL of the cluster tier is not a number from 1 to 65535.");
+      return Invalid("The port in the URL of the cluster tier is not a number from 1 to 65535");
     out.port = static_cast<uint16_t>(value);
   }
   return out;
@@ -55,7 +55,7 @@ absl::StatusOr<std::string> CutUser(std::string_view& rest) {
   if (user.find(':') != std::string::npos)
     return Invalid(
         "The URL of the cluster tier must not hold a password; cache.cluster_password_file names "
-        "its file.");
+        "its file");
   rest.remove_prefix(at + 1);
   return user;
 }

@@ -16,7 +16,7 @@ using sqlite::Query;
 using sqlite::Transaction;
 
 absl::Status ReadOnly() {
-  return absl::PermissionDeniedError("The cache file is open for reading only.");
+  return absl::PermissionDeniedError("The cache file is open for reading only");
 }
 
 // The columns that all lists of entries begin with.
@@ -26,7 +26,7 @@ absl::StatusOr<EntryInfo> ReadEntry(Query& q) {
                 .cost_us = q.Int(3),
                 .created_us = q.Int(4),
                 .last_used_us = q.Int(5)};
-  if (!out.address.FromBytes(q.Blob(0))) return absl::DataLossError("An address is short.");
+  if (!out.address.FromBytes(q.Blob(0))) return absl::DataLossError("An address is short");
   return out;
 }
 
@@ -145,7 +145,7 @@ absl::Status CacheFile::EvictTo(int64_t max_bytes, WriteResult* result) {
     if (victims.empty()) {
       UOPD_ASSIGN(const int64_t pins, writer_->QueryInt(schema::kCountPins));
       if (pins > 0) return absl::OkStatus();  // what is left is pinned
-      return absl::DataLossError("The usage table counts rows that are gone.");
+      return absl::DataLossError("The usage table counts rows that are gone");
     }
     for (const Victim& victim : victims) {
       if (total <= target) break;
@@ -218,7 +218,7 @@ const char* PageStatement(EntryOrder order) {
 absl::StatusOr<std::vector<EntryInfo>> CacheFile::Select(const EntryQuery& query) {
   const EntryFilter& filter = query.filter;
   const auto range = RangeOf(filter.key_prefix);
-  if (!range) return absl::InvalidArgumentError("The prefix of the keys is not hexadecimal.");
+  if (!range) return absl::InvalidArgumentError("The prefix of the keys is not hexadecimal");
   const EntryQuery::After after = query.after.value_or(EntryQuery::After{});
   // By key a page begins in the index where the page before ended. The statement's own condition stands in an OR, by which
   // no index can be bounded.
@@ -270,12 +270,12 @@ absl::Status CacheFile::SetPinned(const Digest& address, bool pinned, int64_t ma
     Query query(*statement);
     UOPD_ASSIGN(exists, query.Bind(address.view()).Step());
   }
-  if (!exists) return absl::NotFoundError("The cache has no such entry.");
+  if (!exists) return absl::NotFoundError("The cache has no such entry");
   UOPD_TRY(writer_->Run(pinned ? schema::kPin : schema::kUnpin, address.view()));
   if (pinned) {
     UOPD_ASSIGN(const int64_t bytes, writer_->QueryInt(schema::kPinnedBytes));
     if (bytes > max_pinned_bytes) {  // leaving this scope takes the pin back
-      return absl::ResourceExhaustedError("Pinned entries would have more bytes than they may.");
+      return absl::ResourceExhaustedError("Pinned entries would have more bytes than they may");
     }
   }
   return transaction.Commit();

@@ -23,7 +23,7 @@ absl::Status CheckNotNewer(Database& db) {
   // Not FAILED_PRECONDITION: then the file would be set aside, but the newer uopd still needs it.
   return absl::UnimplementedError(absl::StrCat("A newer uopd wrote the file: it has version ",
                                                version, ", and this daemon reads up to ",
-                                               schema::kUserVersion, "."));
+                                               schema::kUserVersion));
 }
 
 absl::Status CheckVersion(Database& db) {
@@ -33,10 +33,10 @@ absl::Status CheckVersion(Database& db) {
   if (application != schema::kApplicationId || version != schema::kUserVersion) {
     return absl::FailedPreconditionError(
         absl::StrCat("The file has version ", version, " of application ", application, ", not ",
-                     schema::kUserVersion, " of ", schema::kApplicationId, "."));
+                     schema::kUserVersion, " of ", schema::kApplicationId));
   }
   UOPD_ASSIGN(const int64_t tables, db.QueryInt(schema::kCountTables));
-  if (tables != schema::kTableCount) return absl::DataLossError("Tables of the cache are missing.");
+  if (tables != schema::kTableCount) return absl::DataLossError("Tables of the cache are missing");
   return absl::OkStatus();
 }
 
@@ -106,7 +106,7 @@ absl::Status CacheFile::Prepare() {
   if (!read_only_) {
     auto prepare = [&]() -> absl::Status {
       UOPD_ASSIGN(auto db, Connect(/*read_only=*/false));
-      if (db->read_only()) return absl::PermissionDeniedError("The file may only be read.");
+      if (db->read_only()) return absl::PermissionDeniedError("The file may only be read");
       if (options_.max_pages > 0) UOPD_TRY(db->SetPragma("max_page_count", options_.max_pages));
       UOPD_ASSIGN(const int64_t objects, db->QueryInt(schema::kCountAnything));
       if (objects == 0) UOPD_TRY(db->Execute(schema::kNewFilePragmas));
@@ -135,7 +135,7 @@ absl::Status CacheFile::Prepare() {
     UOPD_TRY(check());
   }
   const auto id = Identify(options_.path);
-  if (!id) return absl::NotFoundError("The cache file vanished while it was opened.");
+  if (!id) return absl::NotFoundError("The cache file vanished while it was opened");
   id_ = *id;
   return absl::OkStatus();
 }

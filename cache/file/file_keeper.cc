@@ -49,10 +49,11 @@ FileKeeper::Opened FileKeeper::Open(const CacheFile* damaged, const std::string&
   if (out.health.fault != Fault::kNewer || options_.file.read_only) return out;
   const std::string path = BesidePath(options_.folder);
   Opened beside = OpenAt(path, damaged, "");
-  beside.health.reason =
-      absl::StrCat(out.health.reason, beside.file == nullptr ? "" : " It is left as it is, and ",
-                   beside.file == nullptr ? "" : path, beside.file == nullptr ? "" : " is used.",
-                   beside.health.reason.empty() ? "" : " ", beside.health.reason);
+  std::string reason = out.health.reason;
+  if (beside.file != nullptr)
+    absl::StrAppend(&reason, "; it is left as it is, and ", path, " is used");
+  if (!beside.health.reason.empty()) absl::StrAppend(&reason, "; ", beside.health.reason);
+  beside.health.reason = reason;
   beside.health.fault = Fault::kNewer;
   return beside;
 }
@@ -68,7 +69,7 @@ FileKeeper::Opened FileKeeper::OpenAt(const std::string& path, const CacheFile* 
   };
   if (options.read_only) {
     auto file = CacheFile::Open(options);
-    if (file.ok()) return {*file, {State::kReadOnly, "The cache was told to only read."}};
+    if (file.ok()) return {*file, {State::kReadOnly, "The cache was told to only read"}};
     return {nullptr,
             {State::kMemory,
              absl::StrCat("The cache cannot read ", path, ": ", StatusText(file.status())),
@@ -99,7 +100,7 @@ FileKeeper::Opened FileKeeper::OpenAt(const std::string& path, const CacheFile* 
                                               why)}};
       }
     } else {
-      health = {State::kRecovered, "The cache file was damaged, and replaced by another process."};
+      health = {State::kRecovered, "The cache file was damaged, and replaced by another process"};
     }
   } else if (!why.empty()) {
     health = {State::kRecovered, why};
@@ -120,10 +121,10 @@ FileKeeper::Opened FileKeeper::OpenAt(const std::string& path, const CacheFile* 
     RemoveUnused(options_.folder, schema::kBesidePrefix, schema::kBesideSuffix);
   if (const int64_t from = (*file)->migrated_from(); from != 0 && health.reason.empty()) {
     health.reason = absl::StrCat("The cache file was brought from version ", from, " to version ",
-                                 schema::kUserVersion, ".");
+                                 schema::kUserVersion);
   }
   if ((*file)->read_only()) {
-    health = {State::kReadOnly, absl::StrCat("The cache may not write ", path, ".")};
+    health = {State::kReadOnly, absl::StrCat("The cache may not write ", path)};
   }
   return {*file, health};
 }
@@ -185,7 +186,7 @@ void FileKeeper::Tick() {
     due = retry_at_us_ != 0 && options_.now() >= retry_at_us_;
   }
   if (file != nullptr && Identify(file->path()) != file->id()) {
-    Adopt(Open(nullptr, "The cache file was removed or replaced by another process."));
+    Adopt(Open(nullptr, "The cache file was removed or replaced by another process"));
   } else if (due && blocked) {
     Health health;
     {

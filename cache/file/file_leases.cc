@@ -12,7 +12,7 @@
 namespace uopd::cache {
 namespace {
 
-absl::Status Unknown() { return absl::UnavailableError("The file of the leases cannot be read."); }
+absl::Status Unknown() { return absl::UnavailableError("The file of the leases cannot be read"); }
 
 }  // namespace
 
@@ -38,7 +38,7 @@ LeaseFile* FileLeases::File() {
 
 absl::StatusOr<std::unique_ptr<LeaseFile>> FileLeases::OpenOrReplace() {
   const FolderLock folder(path_ + ".lock");
-  if (!folder.held()) return absl::PermissionDeniedError("The folder cannot be written.");
+  if (!folder.held()) return absl::PermissionDeniedError("The folder cannot be written");
   auto remove = [this] {
     std::error_code error;  // ignored: opening fails if the files cannot be removed
     std::filesystem::remove(path_ + "-journal", error);

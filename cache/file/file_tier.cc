@@ -94,10 +94,10 @@ bool FileTier::Contains(const Digest& address) {
 
 absl::Status FileTier::Put(const Digest& address, std::shared_ptr<const Row> row, Settled settled) {
   if (SizeOf(*row) > std::min(max_bytes_.load() / 2, kMaxRowBytes)) {
-    return absl::ResourceExhaustedError("The entry is larger than half of the cache.");
+    return absl::ResourceExhaustedError("The entry is larger than half of the cache");
   }
   if (keeper_.Writable() == nullptr) {
-    return absl::UnavailableError("The cache file cannot be written now.");
+    return absl::UnavailableError("The cache file cannot be written now");
   }
   StoreStats& stats = stats_.For(row->store);
   WriteOp op{.kind = WriteOp::kPut, .address = address};
@@ -108,7 +108,7 @@ absl::Status FileTier::Put(const Digest& address, std::shared_ptr<const Row> row
       recent_.Keep(*row);
       break;
     case PushOutcome::kNoRoom:
-      return absl::ResourceExhaustedError("Too many entries wait to be written to the cache.");
+      return absl::ResourceExhaustedError("Too many entries wait to be written to the cache");
     case PushOutcome::kStale:
       ++stats.stale_puts;
       if (settled) settled(absl::OkStatus());
@@ -124,7 +124,7 @@ absl::Status FileTier::Flush() {
 
 absl::Status FileTier::WriteBatch(const std::vector<WriteOp>& ops) {
   keeper_.Tick();
-  absl::Status status = absl::ResourceExhaustedError("The cache file cannot be written now.");
+  absl::Status status = absl::ResourceExhaustedError("The cache file cannot be written now");
   // Report replaces a damaged file, so the second attempt writes to the new file.
   for (int attempt = 0; attempt < 2; ++attempt) {
     auto file = keeper_.Writable();
@@ -223,7 +223,7 @@ absl::StatusOr<int64_t> FileTier::Remove(std::span<const Digest> addresses) {
   auto file = keeper_.Writable();
   if (file == nullptr) {
     if (keeper_.Current() == nullptr) return 0;
-    return absl::PermissionDeniedError("The cache file cannot be written.");
+    return absl::PermissionDeniedError("The cache file cannot be written");
   }
   recent_.Clear();  // what is removed must not come back
   auto removed = file->Remove(addresses);
@@ -235,8 +235,8 @@ absl::Status FileTier::SetPinned(const Digest& address, bool pinned, int64_t max
   Flush().IgnoreError();
   auto file = keeper_.Writable();
   if (file == nullptr) {
-    if (keeper_.Current() == nullptr) return absl::NotFoundError("There is no cache file.");
-    return absl::PermissionDeniedError("The cache file cannot be written.");
+    if (keeper_.Current() == nullptr) return absl::NotFoundError("There is no cache file");
+    return absl::PermissionDeniedError("The cache file cannot be written");
   }
   absl::Status status = file->SetPinned(address, pinned, max_pinned_bytes);
   // These two are answers, not failures of the file.
@@ -250,7 +250,7 @@ absl::Status FileTier::Clear(const std::string& store) {
   if (file == nullptr) {
     return keeper_.Current() == nullptr
                ? absl::OkStatus()
-               : absl::PermissionDeniedError("The cache file cannot be written.");
+               : absl::PermissionDeniedError("The cache file cannot be written");
   }
   recent_.Clear();
   absl::Status status = file->Clear(store);

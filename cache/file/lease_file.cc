@@ -34,13 +34,13 @@ absl::StatusOr<std::unique_ptr<LeaseFile>> LeaseFile::Open(const std::string& pa
                                                            int busy_timeout_ms,
                                                            const LifeLock& life) {
   UOPD_ASSIGN(auto db, Database::Open(path, {.busy_timeout_ms = busy_timeout_ms}));
-  if (db->read_only()) return absl::PermissionDeniedError("The file may only be read.");
+  if (db->read_only()) return absl::PermissionDeniedError("The file may only be read");
   UOPD_TRY(db->Execute(lease_schema::kPragmas));
   UOPD_TRY(db->Execute(lease_schema::kCreate));
   UOPD_ASSIGN(const std::string verdict, db->QueryText(lease_schema::kQuickCheck));
-  if (verdict != "ok") return absl::DataLossError("The file of the leases is damaged.");
+  if (verdict != "ok") return absl::DataLossError("The file of the leases is damaged");
   const auto id = Identify(path);
-  if (!id) return absl::NotFoundError("The file of the leases vanished while it was opened.");
+  if (!id) return absl::NotFoundError("The file of the leases vanished while it was opened");
   return std::unique_ptr<LeaseFile>(new LeaseFile(std::move(db), *id, life));
 }
 
@@ -68,11 +68,11 @@ absl::StatusOr<LeaseResult> LeaseFile::TryLease(const Digest& address, std::stri
     UOPD_ASSIGN(Statement * statement, db_->Prepared(lease_schema::kNextToken));
     Query query(*statement);
     UOPD_ASSIGN(const bool row, query.Bind(now_us).Step());
-    if (!row) return absl::DataLossError("The row that counts tokens is missing.");
+    if (!row) return absl::DataLossError("The row that counts tokens is missing");
     result.token = query.Int(0);
   }
   if (!IsPlausibleToken(result.token, now_us))
-    return absl::DataLossError("The row that counts tokens is damaged.");
+    return absl::DataLossError("The row that counts tokens is damaged");
   UOPD_TRY(
       db_->Run(lease_schema::kTakeLease, address.view(), owner, result.token, result.expires_us));
   if (!life_.mark().empty())

@@ -60,8 +60,7 @@ absl::StatusOr<std::string> SetAside(const std::string& path, std::string_view k
   fs::rename(path + "-journal", target + "-journal", error);
   fs::rename(path, target, error);
   if (error) {
-    return absl::PermissionDeniedError(
-        absl::StrCat("Cannot rename ", path, ": ", error.message(), "."));
+    return absl::PermissionDeniedError(absl::StrCat("Cannot rename ", path, ": ", error.message()));
   }
   for (; numbers.size() >= kKeep; numbers.erase(numbers.begin())) {
     fs::remove(absl::StrCat(base, numbers.front()), error);
@@ -100,7 +99,7 @@ absl::Status MakeFolder(const std::string& path) {
   fs::create_directories(path, error);
   if (error && !fs::is_directory(path)) {
     return absl::PermissionDeniedError(
-        absl::StrCat("Cannot make the folder ", path, ": ", error.message(), "."));
+        absl::StrCat("Cannot make the folder ", path, ": ", error.message()));
   }
   return absl::OkStatus();
 }

@@ -81,7 +81,7 @@ absl::Status WriteQueue::Flush() {
   });
   --flushes_;
   if (written_ < last) {
-    return absl::UnavailableError("The cache file is locked by another process.");
+    return absl::UnavailableError("The cache file is locked by another process");
   }
   return std::exchange(error_, absl::OkStatus());
 }

@@ -47,18 +47,18 @@ absl::StatusOr<std::vector<std::string>> MemoryTable::Insert(const Digest& addre
   const int64_t size = SizeOf(*row);
   MutexLock lock(mu_);
   if (size > max_bytes_ / 2) {
-    return absl::ResourceExhaustedError("The entry is larger than half of the memory cache.");
+    return absl::ResourceExhaustedError("The entry is larger than half of the memory cache");
   }
   bool pinned = false;
   if (auto it = slots_.find(address); it != slots_.end()) {
     if (KeepsOut(it->second.row->fence, row->fence, WallClockUs()))
-      return absl::AbortedError("The entry there has a greater fence.");
+      return absl::AbortedError("The entry there has a greater fence");
     pinned = it->second.pinned;
     Remove(it);
   }
   std::vector<std::string> evicted;
   while (bytes_ + size > max_bytes_) {
-    if (by_score_.empty()) return absl::ResourceExhaustedError("What is in memory is pinned.");
+    if (by_score_.empty()) return absl::ResourceExhaustedError("What is in memory is pinned");
     auto victim = slots_.find(by_score_.begin()->second);
     evicted.push_back(victim->second.row->store);
     Remove(victim);
@@ -150,14 +150,14 @@ int64_t MemoryTable::Remove(std::span<const Digest> addresses) {
 absl::Status MemoryTable::SetPinned(const Digest& address, bool pinned, int64_t max_pinned_bytes) {
   MutexLock lock(mu_);
   auto it = slots_.find(address);
-  if (it == slots_.end()) return absl::NotFoundError("The cache has no such entry.");
+  if (it == slots_.end()) return absl::NotFoundError("The cache has no such entry");
   if (pinned) {
     int64_t bytes = SizeOf(*it->second.row);
     for (const auto& [other, slot] : slots_) {
       if (slot.pinned && other != address) bytes += SizeOf(*slot.row);
     }
     if (bytes > max_pinned_bytes) {
-      return absl::ResourceExhaustedError("Pinned entries would have more bytes than they may.");
+      return absl::ResourceExhaustedError("Pinned entries would have more bytes than they may");
     }
     by_score_.erase({it->second.score, address});
   } else {

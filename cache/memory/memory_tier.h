@@ -44,7 +44,7 @@ class MemoryTier final : public Tier {
   }
   void SetMaxBytes(int64_t max_bytes) override { table_.SetMaxBytes(max_bytes); }
   int64_t max_bytes() const override { return table_.max_bytes(); }
-  Health health() const override { return {State::kMemory, "The cache was told to use memory."}; }
+  Health health() const override { return {State::kMemory, "The cache was told to use memory"}; }
 
  private:
   const NowFn now_;

@@ -70,10 +70,9 @@ void ReapiChannel::Prepare(grpc::ClientContext& context, Deadline deadline) cons
 
 absl::Status ReapiChannel::StatusOf(const char* name, const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
-  const std::string message =
-      Cat("The shared tier answers ",
-          absl::StatusCodeToString(static_cast<absl::StatusCode>(status.error_code())), " to ",
-          name, ".");
+  const std::string message = Cat(
+      "The shared tier answers ",
+      absl::StatusCodeToString(static_cast<absl::StatusCode>(status.error_code())), " to ", name);
   switch (status.error_code()) {
     case grpc::NOT_FOUND:
       return absl::NotFoundError(message);
@@ -108,7 +107,7 @@ absl::StatusOr<ReapiLimits> ReapiChannel::Limits(Deadline deadline) {
   const reapi::CacheCapabilities& can = reply.cache_capabilities();
   if (std::ranges::find(can.digest_functions(), reapi::DigestFunction::SHA256) ==
       can.digest_functions().end())
-    return absl::UnavailableError("The shared tier has no blobs by SHA-256.");
+    return absl::UnavailableError("The shared tier has no blobs by SHA-256");
   const int64_t most = can.max_batch_total_size_bytes();
   ReapiLimits limits;
   limits.may_update = can.action_cache_update_capabilities().update_enabled();

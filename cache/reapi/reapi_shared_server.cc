@@ -103,7 +103,7 @@ absl::StatusOr<bool> ReapiSharedServer::Put(const Announcement& what, std::strin
                                             Deadline deadline) {
   UOPD_ASSIGN(const ReapiLimits limits, channel_.Limits(deadline));
   if (!limits.may_update)
-    return absl::ResourceExhaustedError("The shared tier lets this daemon read only.");
+    return absl::ResourceExhaustedError("The shared tier lets this daemon read only");
   const reapi::Digest action = ActionOf(what.address);
   UOPD_ASSIGN(const std::optional<reapi::ActionResult> known, GetResult(action, deadline));
   if (known) {

@@ -17,12 +17,12 @@ constexpr std::array<std::string_view, 7> kKeywords = {
 
 absl::Status CheckInstance(std::string_view rest) {
   if (rest.ends_with('/'))
-    return Invalid("The instance in the URL of the cluster tier is not the name of one.");
+    return Invalid("The instance in the URL of the cluster tier is not the name of one");
   while (!rest.empty()) {
     const std::string_view part = CutAt(rest, '/');
     if (part.empty() || std::ranges::find(kKeywords, part) != kKeywords.end() ||
         !std::ranges::all_of(part, [](char c) { return c > ' ' && c < 127; }))
-      return Invalid("The instance in the URL of the cluster tier is not the name of one.");
+      return Invalid("The instance in the URL of the cluster tier is not the name of one");
   }
   return absl::OkStatus();
 }
@@ -33,7 +33,7 @@ bool IsReapiUrl(std::string_view url) { return url.starts_with(kPlain) || url.st
 
 absl::StatusOr<ReapiUrl> ParseReapiUrl(std::string_view text) {
   if (!IsReapiUrl(text))
-    return Invalid("The URL of the cluster tier must begin with reapi:// or reapis://.");
+    return Invalid("The URL of the cluster tier must begin with reapi:// or reapis://");
   ReapiUrl url;
   url.tls = text.starts_with(kTls);
   std::string_view rest = text.substr(url.tls ? kTls.size() : kPlain.size());

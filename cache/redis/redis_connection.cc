@@ -24,9 +24,9 @@ absl::StatusOr<std::unique_ptr<RedisConnection>> RedisConnection::Login(
   hello.insert(hello.end(), {"SETNAME", "uopd"});
   UOPD_ASSIGN(const RespValue greeting, out->Run(hello, deadline));
   if (IsError(greeting, "WRONGPASS") || IsError(greeting, "NOAUTH") || IsError(greeting, "NOPERM"))
-    return absl::UnauthenticatedError("The shared tier refuses the user or the password.");
+    return absl::UnauthenticatedError("The shared tier refuses the user or the password");
   if (IsError(greeting, "ERR unknown command") || IsError(greeting, "NOPROTO"))
-    return absl::FailedPreconditionError("The server of the shared tier is older than Redis 6.");
+    return absl::FailedPreconditionError("The server of the shared tier is older than Redis 6");
   // Such as LOADING. An error of the server may repeat what was sent, so the message keeps its first word alone.
   if (greeting.kind == RespKind::kError) {
     return absl::UnavailableError(Cat("The shared tier does not serve now: ",
@@ -35,7 +35,7 @@ absl::StatusOr<std::unique_ptr<RedisConnection>> RedisConnection::Login(
   if (login.database != 0) {
     UOPD_ASSIGN(const RespValue chosen, out->Run({"SELECT", Cat(login.database)}, deadline));
     if (chosen.kind == RespKind::kError)
-      return Invalid(Cat("The shared tier has no database ", login.database, "."));
+      return Invalid(Cat("The shared tier has no database ", login.database));
   }
   return out;
 }
@@ -48,7 +48,7 @@ absl::StatusOr<RespValue> RedisConnection::Run(const Command& command, Deadline 
 absl::StatusOr<std::vector<RespValue>> RedisConnection::RunAll(std::span<const Command> commands,
                                                                Deadline deadline) {
   if (!usable_)
-    return absl::UnavailableError("The connection to the shared tier has failed before.");
+    return absl::UnavailableError("The connection to the shared tier has failed before");
   usable_ = false;
   std::string bytes;
   for (const Command& command : commands) bytes += WriteCommand(command);

@@ -75,7 +75,7 @@ absl::StatusOr<RedisServer> RedisPool::FindMaster(Deadline deadline) const {
           std::from_chars(port.data(), port.data() + port.size(), master.port);
       if (error != std::errc{} || end != port.data() + port.size() || master.host.empty())
         return absl::UnavailableError(
-            Cat("The sentinel ", Name(sentinel), " names a server without a port."));
+            Cat("The sentinel ", Name(sentinel), " names a server without a port"));
       return master;
     };
     absl::StatusOr<RedisServer> master = ask();

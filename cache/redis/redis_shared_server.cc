@@ -40,7 +40,7 @@ bool ReadToken(const RespValue& value, int64_t& token) {
 }
 
 absl::Status Strange() {
-  return absl::UnavailableError("The shared tier gave an answer of another kind than expected.");
+  return absl::UnavailableError("The shared tier gave an answer of another kind than expected");
 }
 
 // Whether the number a of an entry of the stream ("milliseconds-count") is less than b.

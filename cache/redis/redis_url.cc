@@ -20,8 +20,8 @@ absl::StatusOr<RedisServer> ParseServer(std::string_view text, uint16_t port) {
 
 absl::Status ParseDatabase(std::string_view text, RedisUrl& url) {
   if (text.empty() || ReadUrlNumber(text, 0, kMaxDatabase, url.database)) return absl::OkStatus();
-  return Invalid(Cat("The database in the URL of the cluster tier is not a number from 0 to ",
-                     kMaxDatabase, "."));
+  return Invalid(
+      Cat("The database in the URL of the cluster tier is not a number from 0 to ", kMaxDatabase));
 }
 
 }  // namespace
@@ -37,17 +37,17 @@ absl::StatusOr<RedisUrl> ParseRedisUrl(std::string_view text) {
   if (scheme == "redis+unix") {
     url.unix_path = CutAt(rest, '?');
     if (!url.unix_path.starts_with('/'))
-      return Invalid("The URL of the cluster tier names no absolute path of a socket.");
+      return Invalid("The URL of the cluster tier names no absolute path of a socket");
     if (!rest.empty() && !rest.starts_with("db="))
       return Invalid(
-          "The URL of the cluster tier may have ?db=NUMBER behind the path, and nothing else.");
+          "The URL of the cluster tier may have ?db=NUMBER behind the path, and nothing else");
     UOPD_TRY(ParseDatabase(rest.empty() ? rest : rest.substr(3), url));
     return url;
   }
   if (!sentinel && scheme != "redis" && scheme != "rediss") {
     return Invalid(
         "The URL of the cluster tier must begin with redis://, rediss://, redis+unix://, "
-        "redis+sentinel://, rediss+sentinel://, reapi:// or reapis://.");
+        "redis+sentinel://, rediss+sentinel://, reapi:// or reapis://");
   }
   std::string_view place = CutAt(rest, '/');
   UOPD_ASSIGN(url.user, CutUser(place));
@@ -59,12 +59,12 @@ absl::StatusOr<RedisUrl> ParseRedisUrl(std::string_view text) {
     }
     url.sentinel_name = CutAt(rest, '/');
     if (url.sentinel_name.empty())
-      return Invalid("The URL of the cluster tier names no server for the sentinels.");
+      return Invalid("The URL of the cluster tier names no server for the sentinels");
   } else {
     UOPD_ASSIGN(RedisServer server, ParseServer(place, port));
     url.servers.push_back(std::move(server));
   }
-  if (url.servers.empty()) return Invalid("The URL of the cluster tier names no host.");
+  if (url.servers.empty()) return Invalid("The URL of the cluster tier names no host");
   UOPD_TRY(ParseDatabase(rest, url));
   return url;
 }

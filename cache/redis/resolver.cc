@@ -36,7 +36,7 @@ absl::StatusOr<SocketAddresses> AskTheSystem(const std::string& host) {
     std::memcpy(&out.emplace_back().bytes, one->ai_addr, one->ai_addrlen);
     out.back().size = one->ai_addrlen;
   }
-  if (out.empty()) return absl::UnavailableError(Cat("The name ", host, " has no address."));
+  if (out.empty()) return absl::UnavailableError(Cat("The name ", host, " has no address"));
   return out;
 }
 
@@ -104,7 +104,7 @@ struct Resolver::State {
       }).detach();
     } catch (const std::system_error&) {
       name.searching = false;
-      name.failure = absl::UnavailableError("The system has no thread that could resolve a name.");
+      name.failure = absl::UnavailableError("The system has no thread that could resolve a name");
       ++name.searches;
     }
   }
@@ -129,7 +129,7 @@ absl::StatusOr<SocketAddresses> Resolver::Resolve(const std::string& host, Deadl
     return name.searches != before;
   });
   if (!ended)
-    return absl::DeadlineExceededError(Cat("The name ", host, " was not resolved in time."));
+    return absl::DeadlineExceededError(Cat("The name ", host, " was not resolved in time"));
   if (name.good.empty()) return name.failure;
   return name.good;
 }

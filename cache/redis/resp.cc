@@ -29,7 +29,7 @@ absl::StatusOr<bool> RespReader::Next(RespValue& value) {
   const Step step = Read(value, 0);
   if (step == Step::kBad || buffer_.size() - begin_ > limits_.bytes)
     return absl::DataLossError(
-        "The server's reply is not of the protocol of Redis, or is too large.");
+        "The server's reply is not of the protocol of Redis, or is too large");
   if (step == Step::kNeedMore) return false;
   begin_ = at_;
   wanted_ = 0;

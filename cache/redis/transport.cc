@@ -83,7 +83,7 @@ absl::StatusOr<TlsContext> TlsContext::Make(const std::string& ca_file,
   if (cert_file.empty() != key_file.empty())
     return Invalid(
         "A client's certificate and its key for the cluster tier go together: one of them is "
-        "missing.");
+        "missing");
   TlsContext out;
   out.context_ = {SSL_CTX_new(TLS_client_method()), SSL_CTX_free};
   SSL_CTX* context = out.get();
@@ -102,7 +102,7 @@ absl::StatusOr<TlsContext> TlsContext::Make(const std::string& ca_file,
     return Invalid(Cat("The certificate in the file ", cert_file, " cannot be read: ", TlsError()));
   if (SSL_CTX_use_PrivateKey_file(context, key_file.c_str(), SSL_FILETYPE_PEM) != 1)
     return Invalid(
-        Cat("The key in the file ", key_file, " cannot be read or is of another certificate."));
+        Cat("The key in the file ", key_file, " cannot be read or is of another certificate"));
   return out;
 }
 
@@ -134,7 +134,7 @@ absl::StatusOr<std::unique_ptr<Transport>> Transport::ConnectUnix(const std::str
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path)
-    return Invalid(Cat("The path of the socket ", path, " is too long."));
+    return Invalid(Cat("The path of the socket ", path, " is too long"));
   std::copy(path.begin(), path.end(), address.sun_path);
   absl::StatusOr<UniqueFd> fd =
       Open(reinterpret_cast<const sockaddr*>(&address), sizeof address, deadline);
@@ -221,7 +221,7 @@ absl::Status Transport::Read(std::string& out, Deadline deadline) {
     if (got > 0) {
       size = static_cast<size_t>(got);
     } else if (got == 0) {
-      status = absl::UnavailableError("The server of the shared tier closed the connection.");
+      status = absl::UnavailableError("The server of the shared tier closed the connection");
     } else if (errno == EAGAIN) {
       status = WaitFor(socket_.get(), POLLIN, deadline);
     } else if (errno != EINTR) {

@@ -24,7 +24,7 @@ absl::StatusOr<std::string> ReadInputFile(const std::string& path, size_t max_by
   if (path == "/dev/null") return std::string();  // people name it for "nothing"
   struct stat facts = {};
   if (fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode))
-    return Invalid(Cat(path, " is not a regular file."));
+    return Invalid(Cat(path, " is not a regular file"));
   if (mode != nullptr) *mode = facts.st_mode;
   // The size that the system says is a hint: that of a file in /proc is 0, whatever it holds, and other files may grow.
   size_t room = std::max<size_t>(static_cast<size_t>(facts.st_size) + 1, 4 << 10);
@@ -41,7 +41,7 @@ absl::StatusOr<std::string> ReadInputFile(const std::string& path, size_t max_by
       return absl::ErrnoToStatus(error, Cat("The file ", path, " cannot be read"));
   }
   return Invalid(
-      Cat("The file ", path, " is larger than ", BytesText(static_cast<int64_t>(max_bytes)), "."));
+      Cat("The file ", path, " is larger than ", BytesText(static_cast<int64_t>(max_bytes))));
 }
 
 }  // namespace uopd

@@ -18,10 +18,10 @@ absl::StatusOr<std::string> ReadSecretFile(const std::string& path, bool is_publ
   UOPD_ASSIGN(std::string text, ReadInputFile(path, kMaxSecretBytes, &mode));
   if (!is_public && (mode & 0007) != 0) {
     return absl::PermissionDeniedError(Cat(
-        "The file ", path, " holds a secret, but every user may read or write it. Use chmod 600."));
+        "The file ", path, " holds a secret, but every user may read or write it; use chmod 600"));
   }
   while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
-  if (text.empty()) return Invalid(Cat("The file ", path, " is empty."));
+  if (text.empty()) return Invalid(Cat("The file ", path, " is empty"));
   return text;
 }
 

@@ -13,7 +13,7 @@ absl::Status CheckDimensions(const char* what, const int64_t (&asked)[3],
   for (int i = 0; i < 3; ++i) {
     if (asked[i] < 1 || asked[i] > most[i]) {
       return Invalid(absl::StrCat("Dimension ", i, " of the ", what, " (", asked[i],
-                                  ") is not between 1 and ", most[i], "."));
+                                  ") is not between 1 and ", most[i]));
     }
   }
   return absl::OkStatus();
@@ -27,13 +27,13 @@ absl::Status CheckLaunch(const Device& device, const Executable& executable,
   const Target& limits = device.target();
   if (&executable.device() != &device) {
     return Invalid(absl::StrCat("Kernel ", entry, " is loaded on ", executable.device().info().name,
-                                " and launched on a stream of ", device.info().name, "."));
+                                " and launched on a stream of ", device.info().name));
   }
   if (buffers != static_cast<size_t>(executable.args().buffers) ||
       vars != static_cast<size_t>(executable.args().vars)) {
     return Invalid(absl::StrCat("Kernel ", entry, " takes ", executable.args().buffers,
                                 " buffers and ", executable.args().vars,
-                                " variables, and is launched with ", buffers, " and ", vars, "."));
+                                " variables, and is launched with ", buffers, " and ", vars));
   }
   UOPD_TRY(CheckDimensions("grid", shape.grid, limits.max_grid));
   UOPD_TRY(CheckDimensions("block", shape.block, limits.max_block));
@@ -42,21 +42,21 @@ absl::Status CheckLaunch(const Device& device, const Executable& executable,
   const int64_t rest = limits.max_block_threads / shape.block[0] / shape.block[1];
   if (shape.block[2] > rest) {
     return Invalid(absl::StrCat("A block of ", shape.block[0], " x ", shape.block[1], " x ",
-                                shape.block[2], " threads is more than ", limits.max_block_threads,
-                                "."));
+                                shape.block[2], " threads is more than ",
+                                limits.max_block_threads));
   }
   if (shape.shared_bytes < 0 || shape.shared_bytes > limits.shared_bytes) {
     return Invalid(absl::StrCat("Shared memory of ", shape.shared_bytes,
-                                " bytes is not between 0 and ", limits.shared_bytes, "."));
+                                " bytes is not between 0 and ", limits.shared_bytes));
   }
   if (!shape.maps.empty() && !limits.bulk_copies)
     return Invalid(absl::StrCat("Kernel ", entry, " has maps of tensors, which ",
-                                device.info().name, " does not."));
+                                device.info().name, " does not"));
   for (const TensorMap& map : shape.maps) {
     if (map.slot < 0 || static_cast<size_t>(map.slot) >= buffers)
-      return Invalid(absl::StrCat("A tensor lies in buffer ", map.slot, " of ", buffers, "."));
+      return Invalid(absl::StrCat("A tensor lies in buffer ", map.slot, " of ", buffers));
     if (const std::string wrong = map.MaybeWrong(); !wrong.empty())
-      return Invalid(absl::StrCat("In the map of buffer ", map.slot, " ", wrong, "."));
+      return Invalid(absl::StrCat("In the map of buffer ", map.slot, " ", wrong));
   }
   return absl::OkStatus();
 }
@@ -69,8 +69,7 @@ absl::Status CheckTensorsFit(const Executable& executable, const LaunchShape& sh
     const auto wanted = static_cast<size_t>(map.tensor_bytes());
     if (wanted <= left) continue;
     return Invalid(absl::StrCat("Kernel ", executable.entry(), " copies boxes of a tensor of ",
-                                wanted, " bytes from buffer ", map.slot, ", which has ", left,
-                                "."));
+                                wanted, " bytes from buffer ", map.slot, ", which has ", left));
   }
   return absl::OkStatus();
 }

@@ -46,7 +46,7 @@ absl::StatusOr<std::shared_ptr<const RecordedProgram>> Device::Record(
   for (size_t i = 0; i < launches.size(); ++i) {
     const RecordedLaunch& launch = launches[i];
     if (launch.executable == nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat("Launch ", i, " has no kernel."));
+      return absl::InvalidArgumentError(absl::StrCat("Launch ", i, " has no kernel"));
     }
     UOPD_TRY(CheckLaunch(*this, *launch.executable, launch.shape, launch.buffers.size(),
                          launch.vars.size()));
@@ -54,7 +54,7 @@ absl::StatusOr<std::shared_ptr<const RecordedProgram>> Device::Record(
       if (arg.index >= 0 && arg.index < buffers) continue;
       return absl::InvalidArgumentError(absl::StrCat("Launch ", i, " of kernel ",
                                                      launch.executable->entry(), " takes buffer ",
-                                                     arg.index, " of ", buffers, "."));
+                                                     arg.index, " of ", buffers));
     }
   }
   return DoRecord(buffers, std::move(launches));

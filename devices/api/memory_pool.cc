@@ -67,7 +67,7 @@ absl::StatusOr<MemoryPool::Block> MemoryPool::Allocate(size_t bytes) {
 absl::StatusOr<MemoryPool::Block> MemoryPool::Take(size_t bytes) {
   const auto exhausted = [&](const std::string& why) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("An allocation of ", bytes, " bytes fails: ", why, "."));
+        absl::StrCat("An allocation of ", bytes, " bytes fails: ", why));
   };
   if (bytes > options_.limit_bytes) {
     return exhausted(absl::StrCat("the device's limit is ", options_.limit_bytes, " bytes"));

@@ -14,7 +14,7 @@ Semaphore::~Semaphore() {
     left.swap(waiters_);
   }
   const absl::Status why = absl::AbortedError(
-      "A semaphore that the stream waits for is destroyed before it is signalled.");
+      "A semaphore that the stream waits for is destroyed before it is signalled");
   for (Waiter& waiter : left) waiter.fn(why);
 }
 
@@ -62,7 +62,7 @@ absl::Status Semaphore::Wait(uint64_t value, std::chrono::steady_clock::time_poi
   if (value_ >= value) return absl::OkStatus();
   if (!failure_.ok()) return failure_;
   return absl::DeadlineExceededError(
-      absl::StrCat("The semaphore is at ", value_, " and does not reach ", value, " in time."));
+      absl::StrCat("The semaphore is at ", value_, " and does not reach ", value, " in time"));
 }
 
 bool Semaphore::ReachedOr(uint64_t value, Reached fn) {

@@ -19,11 +19,11 @@ Stream::~Stream() = default;
 absl::Status Stream::CheckRange(const Buffer& buffer, size_t offset, size_t bytes) const {
   if (&buffer.device() != device_.get()) {
     return Invalid(absl::StrCat("A buffer of ", buffer.device().info().name,
-                                " is used on a stream of ", device_->info().name, "."));
+                                " is used on a stream of ", device_->info().name));
   }
   if (offset > buffer.size() || bytes > buffer.size() - offset) {
     return Invalid(absl::StrCat("Bytes [", offset, ", ", offset, " + ", bytes,
-                                ") are outside a buffer of ", buffer.size(), " bytes."));
+                                ") are outside a buffer of ", buffer.size(), " bytes"));
   }
   return device_->status();
 }
@@ -45,7 +45,7 @@ absl::Status Stream::Copy(Buffer& src, size_t src_offset, Buffer& dst, size_t ds
   if (&src == &dst && src_offset < dst_offset + bytes && dst_offset < src_offset + bytes &&
       bytes > 0) {
     return Invalid(absl::StrCat("A copy of ", bytes, " bytes from ", src_offset, " to ", dst_offset,
-                                " of the same buffer overlaps itself."));
+                                " of the same buffer overlaps itself"));
   }
   return bytes == 0 ? absl::OkStatus() : DoCopy(src, src_offset, dst, dst_offset, bytes);
 }
@@ -62,7 +62,7 @@ absl::Status Stream::Launch(Executable& executable, const LaunchShape& shape,
   for (size_t i = 0; i < buffers.size(); ++i) {
     if (buffers[i].buffer == nullptr) {
       return Invalid(
-          absl::StrCat("Buffer argument ", i, " of kernel ", executable.entry(), " is null."));
+          absl::StrCat("Buffer argument ", i, " of kernel ", executable.entry(), " is null"));
     }
     UOPD_TRY(CheckRange(*buffers[i].buffer, buffers[i].offset, 0));
   }
@@ -76,21 +76,21 @@ absl::Status Stream::Replay(const RecordedProgram& program, std::span<Buffer* co
                             const std::shared_ptr<const StopFlag>& stop) {
   if (&program.device() != device_.get()) {
     return Invalid(absl::StrCat("A sequence recorded for ", program.device().info().name,
-                                " is replayed on a stream of ", device_->info().name, "."));
+                                " is replayed on a stream of ", device_->info().name));
   }
   const std::vector<size_t>& least = program.least_bytes();
   if (buffers.size() != least.size()) {
-    return Invalid(absl::StrCat("A sequence of ", least.size(), " buffers is replayed with ",
-                                buffers.size(), "."));
+    return Invalid(
+        absl::StrCat("A sequence of ", least.size(), " buffers is replayed with ", buffers.size()));
   }
   if (!durations_ns.empty() && durations_ns.size() != program.launches().size()) {
     return Invalid(absl::StrCat("A sequence of ", program.launches().size(),
                                 " kernels is replayed with room for the times of ",
-                                durations_ns.size(), "."));
+                                durations_ns.size()));
   }
   for (size_t i = 0; i < buffers.size(); ++i) {
     if (buffers[i] == nullptr) {
-      return Invalid(absl::StrCat("Buffer ", i, " of a replay is null."));
+      return Invalid(absl::StrCat("Buffer ", i, " of a replay is null"));
     }
     UOPD_TRY(CheckRange(*buffers[i], least[i], 0));
   }
@@ -119,7 +119,7 @@ absl::StatusOr<std::shared_ptr<Buffer>> Stream::Allocate(size_t bytes, MemoryKin
 }
 
 absl::Status Stream::Free(std::shared_ptr<Buffer> buffer) {
-  if (buffer == nullptr) return Invalid("Free is given no buffer.");
+  if (buffer == nullptr) return Invalid("Free is given no buffer");
   UOPD_TRY(CheckRange(*buffer, 0, 0));
   return DoFree(std::move(buffer));
 }
@@ -159,7 +159,7 @@ absl::Status Stream::DoCopyFrom(Stream& source, Buffer& src, size_t src_offset, 
 
 absl::Status Stream::Record(std::span<const TimePoint> points) {
   for (const TimePoint& point : points) {
-    if (point.semaphore == nullptr) return Invalid("Record is given no semaphore.");
+    if (point.semaphore == nullptr) return Invalid("Record is given no semaphore");
   }
   for (const TimePoint& point : points) UOPD_TRY(DoRecord(point));
   return absl::OkStatus();
@@ -172,7 +172,7 @@ absl::Status Stream::Record(std::shared_ptr<Semaphore> semaphore, uint64_t value
 
 absl::Status Stream::Wait(std::span<const TimePoint> points) {
   for (const TimePoint& point : points) {
-    if (point.semaphore == nullptr) return Invalid("Wait is given no semaphore.");
+    if (point.semaphore == nullptr) return Invalid("Wait is given no semaphore");
   }
   for (const TimePoint& point : points) UOPD_TRY(DoWait(point));
   return absl::OkStatus();

@@ -158,8 +158,7 @@ absl::StatusOr<CpuCompiler::Machine> CpuCompiler::Borrow() const {
       target_.triple, target_.cpu, target_.features, llvm::TargetOptions(), llvm::Reloc::PIC_,
       llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
   if (machine == nullptr) {
-    return absl::UnavailableError(
-        absl::StrCat("LLVM has no code generator for ", target_.triple, "."));
+    return absl::UnavailableError(absl::StrCat("LLVM has no code generator for ", target_.triple));
   }
   return machine;
 }

@@ -124,7 +124,7 @@ absl::StatusOr<std::shared_ptr<Executable>> CpuDevice::Load(const KernelCode& ke
     UOPD_ASSIGN(code, jit_->Load(object, kernel_code.entry));
   } else {
     return absl::UnimplementedError(absl::StrCat(info().name, " does not take code of format ",
-                                                 static_cast<int>(kernel_code.format), "."));
+                                                 static_cast<int>(kernel_code.format)));
   }
   auto self = std::static_pointer_cast<CpuDevice>(shared_from_this());
   return std::make_shared<CpuExecutable>(std::move(self), kernel_code, std::move(code));

@@ -70,12 +70,10 @@ absl::StatusOr<std::shared_ptr<Device>> OpenCompileOnly(const CudaOptions& optio
                                                         std::string_view arch) {
   const std::optional<CudaFacts> facts = KnownCudaFacts(arch);
   if (!facts)
-    return absl::NotFoundError(
-        absl::StrCat("No NVIDIA chip \"", std::string(arch), "\" is known."));
+    return absl::NotFoundError(absl::StrCat("No NVIDIA chip \"", std::string(arch), "\" is known"));
   Target target = DescribeCuda(*facts);
   auto compiler = CompilerWithoutDriver(options, *facts, target);
-  if (compiler == nullptr)
-    return absl::UnavailableError("Neither libnvrtc nor uopd-ptxc is found.");
+  if (compiler == nullptr) return absl::UnavailableError("Neither libnvrtc nor uopd-ptxc is found");
   return gpu::CompileOnlyDevice::Open(CudaInfo(*facts, options.index, facts->total_bytes),
                                       std::move(target), std::move(compiler));
 }
@@ -91,7 +89,7 @@ absl::StatusOr<std::shared_ptr<const Compiler>> CudaCompilerFor(std::string_view
     return PtxcCompiler::OfToolchain(PtxcProgram(), text);
   }
   if (!absl::StartsWith(text, NvrtcCompiler::kToolchainPrefix)) {
-    return absl::UnimplementedError("This toolchain needs the device.");
+    return absl::UnimplementedError("This toolchain needs the device");
   }
   UOPD_ASSIGN(const NvrtcApi api, LoadNvrtc());
   return NvrtcCompiler::OfToolchain(api, toolchain);

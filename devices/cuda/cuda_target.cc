@@ -58,10 +58,10 @@ absl::StatusOr<CudaFacts> ReadCudaFacts(const CudaDriver& driver, int index) {
   UOPD_TRY(status);
   if (mode == kModeProhibited) {
     return absl::UnavailableError(
-        absl::StrCat("The compute mode of ", out.name, " forbids its use."));
+        absl::StrCat("The compute mode of ", out.name, " forbids its use"));
   }
   if (!unified) {
-    return absl::UnimplementedError(absl::StrCat(out.name, " has no unified addresses."));
+    return absl::UnimplementedError(absl::StrCat(out.name, " has no unified addresses"));
   }
   return out;
 }

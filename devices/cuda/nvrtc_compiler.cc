@@ -19,7 +19,7 @@ namespace {
 constexpr char kArchField[] = "arch=sm_";
 
 absl::Status Fails(const NvrtcApi& api, int result, const char* call) {
-  return absl::InternalError(absl::StrCat(call, " fails: ", api.nvrtcGetErrorString(result), "."));
+  return absl::InternalError(absl::StrCat(call, " fails: ", api.nvrtcGetErrorString(result)));
 }
 
 // The architectures that the library compiles for, as 90 for 9.0. Empty: it does not say.
@@ -68,7 +68,7 @@ absl::StatusOr<std::shared_ptr<const NvrtcCompiler>> NvrtcCompiler::Create(const
   }
   if (arch == 0 || (specific && arch != capability)) {
     return absl::UnimplementedError(absl::StrCat(
-        "NVRTC ", major, ".", minor, " makes no code for sm_", capability, specific ? "a." : "."));
+        "NVRTC ", major, ".", minor, " makes no code for sm_", capability, specific ? "a" : ""));
   }
   const std::string name = absl::StrCat(arch, specific ? "a" : "");
   std::vector<std::string> options = {absl::StrCat("--gpu-architecture=sm_", name),
@@ -98,7 +98,7 @@ absl::StatusOr<std::shared_ptr<const NvrtcCompiler>> NvrtcCompiler::OfToolchain(
     if (!absl::SimpleAtoi(number, &capability)) break;
   }
   if (capability == 0) {
-    return absl::InvalidArgumentError(absl::StrCat("No NVRTC has the toolchain ", text, "."));
+    return absl::InvalidArgumentError(absl::StrCat("No NVRTC has the toolchain ", text));
   }
   UOPD_ASSIGN(auto compiler, Create(api, capability, specific));
   if (compiler->toolchain() != text) {
@@ -113,7 +113,7 @@ absl::Status NvrtcCompiler::Check(int result, const char* call) const {
 }
 
 absl::StatusOr<std::string> NvrtcCompiler::Compile(std::string_view source) const {
-  if (source.empty()) return absl::InternalError("The kernel's source is empty.");
+  if (source.empty()) return absl::InternalError("The kernel's source is empty");
   NvrtcProgram program = nullptr;
   UOPD_TRY(Check(api_.nvrtcCreateProgram(&program, std::string(source).c_str(), "kernel.cu", 0,
                                          nullptr, nullptr),
@@ -137,7 +137,7 @@ absl::StatusOr<std::string> NvrtcCompiler::Compile(std::string_view source) cons
   }
   size_t size = 0;
   UOPD_TRY(Check(api_.nvrtcGetCUBINSize(program, &size), "nvrtcGetCUBINSize"));
-  if (size == 0) return absl::InternalError("NVRTC makes no code.");
+  if (size == 0) return absl::InternalError("NVRTC makes no code");
   std::string cubin(size, '\0');
   UOPD_TRY(Check(api_.nvrtcGetCUBIN(program, cubin.data()), "nvrtcGetCUBIN"));
   return cubin;

@@ -12,7 +12,7 @@ std::string PtxCompiler::Toolchain(const CudaDriver& driver, const std::string& 
 }
 
 absl::StatusOr<std::string> PtxCompiler::Compile(std::string_view source) const {
-  if (source.empty()) return absl::InternalError("The kernel's source is empty.");
+  if (source.empty()) return absl::InternalError("The kernel's source is empty");
   if (!context_->Enter()) return context_->status();
   const CudaApi& api = driver_.cuda();
   char log[4096] = {};

@@ -23,9 +23,8 @@ absl::StatusOr<std::shared_ptr<const PtxcCompiler>> PtxcCompiler::Create(const s
                                                                          const std::string& arch) {
   UOPD_ASSIGN(const gpu::ProgramEnd end, gpu::RunProgram(program, {"--version"}, ""));
   if (end.exit_status != 0 || end.output.empty()) {
-    return absl::UnavailableError(absl::StrCat("The program ", program,
-                                               " does not tell its version (exit status ",
-                                               end.exit_status, ")."));
+    return absl::UnavailableError(absl::StrCat(
+        "The program ", program, " does not tell its version (exit status ", end.exit_status, ")"));
   }
   std::string toolchain = absl::StrCat(kToolchainPrefix, end.output, ";arch=", arch, ";O3");
   return std::shared_ptr<const PtxcCompiler>(new PtxcCompiler(program, arch, std::move(toolchain)));
@@ -36,8 +35,7 @@ absl::StatusOr<std::shared_ptr<const PtxcCompiler>> PtxcCompiler::OfToolchain(
   constexpr std::string_view kField = ";arch=";
   const size_t at = toolchain.find(kField), end = toolchain.find(';', at + 1);
   if (at == std::string::npos || end == std::string::npos) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("No uopd-ptxc has the toolchain ", toolchain, "."));
+    return absl::InvalidArgumentError(absl::StrCat("No uopd-ptxc has the toolchain ", toolchain));
   }
   const size_t begin = at + kField.size();
   UOPD_ASSIGN(auto compiler, Create(program, toolchain.substr(begin, end - begin)));
@@ -50,7 +48,7 @@ absl::StatusOr<std::shared_ptr<const PtxcCompiler>> PtxcCompiler::OfToolchain(
 }
 
 absl::StatusOr<std::string> PtxcCompiler::Compile(std::string_view source) const {
-  if (source.empty()) return absl::InternalError("The kernel's source is empty.");
+  if (source.empty()) return absl::InternalError("The kernel's source is empty");
   UOPD_ASSIGN(PtxcServer::Answer answer, server_.Compile(source));
   if (answer.status != 0 || answer.bytes.empty()) {
     return gpu::DoesNotCompile(absl::StrCat("uopd-ptxc (status ", answer.status, ")"), answer.bytes,

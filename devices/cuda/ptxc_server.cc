@@ -38,7 +38,7 @@ PtxcServer::~PtxcServer() {
 absl::Status PtxcServer::Start() {
   const auto fails = [this](int error) {
     return absl::UnavailableError(
-        absl::StrCat("The program ", program_, " does not start: ", std::strerror(error), "."));
+        absl::StrCat("The program ", program_, " does not start: ", std::strerror(error)));
   };
   int in[2], out[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in) != 0) return fails(errno);
@@ -99,9 +99,9 @@ absl::StatusOr<PtxcServer::Answer> PtxcServer::Compile(std::string_view text) {
     if (!fresh) continue;
     if (signal == 0) break;
     return Answer{kSignalled + static_cast<uint32_t>(signal),
-                  absl::StrCat("It crashed with signal ", signal, ".")};
+                  absl::StrCat("It crashed with signal ", signal)};
   }
-  return absl::UnavailableError(absl::StrCat("The program ", program_, " ends without an answer."));
+  return absl::UnavailableError(absl::StrCat("The program ", program_, " ends without an answer"));
 }
 
 }  // namespace uopd::devices::cuda

@@ -16,7 +16,7 @@ absl::StatusOr<Library> Library::Open(const std::vector<std::string>& files) {
     absl::StrAppend(&reasons, reasons.empty() ? "" : "; ", file, ": ",
                     reason != nullptr ? reason : "no reason given");
   }
-  return absl::UnavailableError(absl::StrCat("The driver library does not load (", reasons, ")."));
+  return absl::UnavailableError(absl::StrCat("The driver library does not load (", reasons, ")"));
 }
 
 void* Library::Find(const char* symbol) const { return dlsym(handle_, symbol); }

@@ -13,7 +13,7 @@ absl::Status LoadSymbols(const Library& library, const std::vector<SymbolSlot>& 
     if (symbol == nullptr && slot.required) {
       return absl::UnavailableError(absl::StrCat("The driver library ", library.file(),
                                                  " has no symbol ", slot.name,
-                                                 "; it is too old or too new."));
+                                                 "; it is too old or too new"));
     }
     std::memcpy(slot.pointer, &symbol,
                 sizeof symbol);  // POSIX: every function pointer has the size of void*

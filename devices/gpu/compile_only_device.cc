@@ -12,7 +12,7 @@ namespace {
 absl::Status Absent(const Device& device) {
   return absl::FailedPreconditionError(
       absl::StrCat(device.info().name, " is not in this machine: kernels for ",
-                   device.target().arch, " are only compiled (device.compile_only)."));
+                   device.target().arch, " are only compiled (device.compile_only)"));
 }
 
 class AbsentExecutable final : public HostExecutable {
@@ -41,7 +41,7 @@ absl::StatusOr<std::shared_ptr<Buffer>> CompileOnlyDevice::Allocate(size_t, Memo
 }
 
 absl::StatusOr<std::shared_ptr<Executable>> CompileOnlyDevice::Load(const KernelCode& kernel_code) {
-  if (kernel_code.entry.empty()) return absl::InternalError("The code names no entry.");
+  if (kernel_code.entry.empty()) return absl::InternalError("The code names no entry");
   return std::make_shared<AbsentExecutable>(shared_from_this(), kernel_code.entry,
                                             kernel_code.args);
 }

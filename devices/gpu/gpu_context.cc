@@ -79,7 +79,7 @@ absl::Status GpuContext::Check(GpuResult result, const char* call) {
   if (result == kSuccess) return absl::OkStatus();
   if (!IsSticky(result)) return driver_.Check(result, call);
   Lose(absl::UnavailableError(absl::StrCat("The device ", name_, " is lost: ", call, " fails with ",
-                                           driver_.NameOf(result), ".")));
+                                           driver_.NameOf(result))));
   return status();
 }
 

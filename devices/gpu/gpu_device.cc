@@ -50,7 +50,7 @@ absl::StatusOr<std::shared_ptr<Executable>> GpuDevice::Load(const KernelCode& ke
   }
   if (kernel_code.format != target().format) {
     return absl::UnimplementedError(absl::StrCat(info().name, " does not take code of format ",
-                                                 static_cast<int>(kernel_code.format), "."));
+                                                 static_cast<int>(kernel_code.format)));
   }
   UOPD_ASSIGN(const std::string object, compiler_->Compile(kernel_code.bytes));
   return GpuExecutable::Load(shared_from_this(), context_, object, kernel_code);

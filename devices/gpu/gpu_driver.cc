@@ -9,7 +9,7 @@ namespace uopd::devices::gpu {
 absl::Status GpuDriver::SetDeviceCount(int count) {
   device_count_ = count;
   if (count > 0) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("The ", api_.library, " driver has no device."));
+  return absl::UnavailableError(absl::StrCat("The ", api_.library, " driver has no device"));
 }
 
 std::string GpuDriver::NameOf(GpuResult result) const {
@@ -19,7 +19,7 @@ std::string GpuDriver::NameOf(GpuResult result) const {
 
 absl::Status GpuDriver::Check(GpuResult result, const char* call) const {
   if (result == kSuccess) return absl::OkStatus();
-  const std::string message = absl::StrCat(call, " fails with ", NameOf(result), ".");
+  const std::string message = absl::StrCat(call, " fails with ", NameOf(result));
   if (result == kOutOfMemory) return absl::ResourceExhaustedError(message);
   if (result == kNotSupported) return absl::UnimplementedError(message);
   if (GpuContext::IsSticky(result) || result == kNoDevice || result == kInvalidDevice ||
@@ -33,7 +33,7 @@ absl::Status GpuDriver::Check(GpuResult result, const char* call) const {
 absl::StatusOr<std::shared_ptr<GpuContext>> GpuDriver::OpenContext(int index) {
   if (index >= device_count_) {
     return absl::UnavailableError(absl::StrCat("There is no ", api_.library, " device ", index,
-                                               "; the driver has ", device_count_, "."));
+                                               "; the driver has ", device_count_));
   }
   MutexLock lock(mu_);
   std::weak_ptr<GpuContext>& known = contexts_[index];

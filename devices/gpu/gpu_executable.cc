@@ -22,7 +22,7 @@ absl::StatusOr<std::shared_ptr<GpuExecutable>> GpuExecutable::Load(
                         "\x7f"
                         "ELF")) {
     return fails(absl::InternalError(absl::StrCat("The object is no ", context->api().image_name,
-                                                  ": it does not begin as an ELF file.")));
+                                                  ": it does not begin as an ELF file")));
   }
   std::shared_ptr<GpuExecutable> out(new GpuExecutable(std::move(device), context, kernel_code));
   const GpuApi& api = context->api();

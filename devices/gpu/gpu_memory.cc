@@ -64,7 +64,7 @@ absl::Status GpuBuffer::CheckUsable() const {
   if (!given_up_.load(std::memory_order_relaxed)) return absl::OkStatus();
   return absl::UnavailableError(absl::StrCat("A buffer of ", device().info().name,
                                              " cannot be used any more: work that waits for a lost "
-                                             "device may still write it."));
+                                             "device may still write it"));
 }
 
 void* PinnedMemory::Allocate(size_t bytes) {

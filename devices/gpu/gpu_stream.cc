@@ -49,7 +49,7 @@ class Staging {
 };
 
 absl::Status Stopped(const std::string& entry) {
-  return absl::CancelledError("Kernel " + entry + " is stopped.");
+  return absl::CancelledError("Kernel " + entry + " is stopped");
 }
 
 // What a launch needs until it is done.

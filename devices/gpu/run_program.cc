@@ -19,7 +19,7 @@ namespace {
 
 absl::Status DoesNotStart(const std::string& program, int error) {
   return absl::UnavailableError(
-      absl::StrCat("The program ", program, " does not start: ", std::strerror(error), "."));
+      absl::StrCat("The program ", program, " does not start: ", std::strerror(error)));
 }
 
 bool WriteAll(int fd, std::string_view bytes) {

@@ -67,7 +67,7 @@ absl::StatusOr<StopWords::Word> StopWords::TakeWord() {
     void* block = memory_.Allocate(kBlockBytes);
     UOPD_TRY(context_->status());
     if (block == nullptr) {
-      return absl::ResourceExhaustedError("There is no pinned memory left for a stop word.");
+      return absl::ResourceExhaustedError("There is no pinned memory left for a stop word");
     }
     blocks_.push_back(block);
     UOPD_ASSIGN(const GpuPointer address, PinnedMemory::AddressOf(*context_, block));
@@ -137,7 +137,7 @@ void StopWords::Look() {
     if (late) {
       context_->Lose(absl::UnavailableError(absl::StrCat("The device ", context_->name(),
                                                          " is lost: a kernel does not stop within ",
-                                                         grace_.count(), " ms.")));
+                                                         grace_.count(), " ms")));
     }
   }
 }

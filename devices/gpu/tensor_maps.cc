@@ -14,7 +14,7 @@ absl::StatusOr<std::vector<GpuTensorMap>> TensorMaps::For(
   if (descriptions.empty()) return out;
   if (!api.EncodeTensorMap)
     return absl::UnimplementedError(
-        absl::StrCat("The ", api.library, " driver has no maps of tensors."));
+        absl::StrCat("The ", api.library, " driver has no maps of tensors"));
   MutexLock lock(mu_);
   for (const TensorMap& d : descriptions) {
     const GpuPointer address = buffers[static_cast<size_t>(d.slot)];
@@ -27,8 +27,8 @@ absl::StatusOr<std::vector<GpuTensorMap>> TensorMaps::For(
     Made made{address, d, {}};
     const GpuOutcome outcome = api.EncodeTensorMap(&made.map, address, &d);
     if (outcome.result != kSuccess)
-      return absl::InternalError(absl::StrCat(
-          outcome.call, " fails with ", api.name_of(outcome.result), " for slot ", d.slot, "."));
+      return absl::InternalError(absl::StrCat(outcome.call, " fails with ",
+                                              api.name_of(outcome.result), " for slot ", d.slot));
     out.push_back(made.map);
     if (made_.size() < kKept) {
       made_.push_back(std::move(made));

@@ -46,8 +46,8 @@ absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> MachineFor(const std::strin
       target->createTargetMachine(kTriple, processor, "", options, llvm::Reloc::PIC_, std::nullopt,
                                   llvm::CodeGenOptLevel::Default));
   if (machine == nullptr || !machine->getMCSubtargetInfo()->isCPUStringValid(processor)) {
-    return absl::UnavailableError(absl::StrCat("LLVM ", LLVM_VERSION_STRING,
-                                               " does not know the processor ", processor, "."));
+    return absl::UnavailableError(
+        absl::StrCat("LLVM ", LLVM_VERSION_STRING, " does not know the processor ", processor));
   }
   return machine;
 }
@@ -90,7 +90,7 @@ absl::StatusOr<std::shared_ptr<const AmdgpuCompiler>> AmdgpuCompiler::Create(
   const std::string version(absl::StripAsciiWhitespace(end.output));
   if (end.exit_status != 0 || version.empty() || version.find(';') != std::string::npos) {
     return absl::UnavailableError(absl::StrCat(
-        "The linker ", lld, " does not tell its version (exit status ", end.exit_status, ")."));
+        "The linker ", lld, " does not tell its version (exit status ", end.exit_status, ")"));
   }
   std::string toolchain = absl::StrCat(kToolchainPrefix, LLVM_VERSION_STRING, ";", version,
                                        std::string(kArchField), processor, ";O2");
@@ -103,7 +103,7 @@ absl::StatusOr<std::shared_ptr<const AmdgpuCompiler>> AmdgpuCompiler::OfToolchai
   const size_t at = toolchain.find(kArchField), end = toolchain.find(';', at + 1);
   if (at == std::string::npos || end == std::string::npos) {
     return absl::InvalidArgumentError(
-        absl::StrCat("No compiler for AMDGPU has the toolchain ", toolchain, "."));
+        absl::StrCat("No compiler for AMDGPU has the toolchain ", toolchain));
   }
   const size_t begin = at + kArchField.size();
   UOPD_ASSIGN(auto compiler, Create(lld, toolchain.substr(begin, end - begin)));

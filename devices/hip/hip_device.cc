@@ -36,7 +36,7 @@ absl::StatusOr<std::shared_ptr<const Compiler>> ChooseCompiler(const HipOptions&
   if (!made.ok()) {
     return absl::Status(
         own.code(), absl::StrCat(StatusText(own),
-                                 " Nor is there another compiler: ", StatusText(made.status())));
+                                 "; nor is there another compiler: ", StatusText(made.status())));
   }
   target.format = CodeFormat::kHipC;
   target.toolchain = (*made)->toolchain();
@@ -72,7 +72,7 @@ absl::StatusOr<std::shared_ptr<Device>> OpenCompileOnly(const HipOptions& option
   const std::optional<HipFacts> facts = KnownHipFacts(processor);
   if (!facts)
     return absl::NotFoundError(
-        absl::StrCat("No AMD chip \"", std::string(processor), "\" is known."));
+        absl::StrCat("No AMD chip \"", std::string(processor), "\" is known"));
   Target target = DescribeHip(*facts);
   UOPD_ASSIGN(auto compiler, ChooseCompiler(options, facts->processor, target));
   return gpu::CompileOnlyDevice::Open(HipInfo(*facts, options.index, facts->total_bytes),

@@ -39,8 +39,7 @@ absl::StatusOr<std::string> AskProcessor(const HipDriver& driver, int device) {
                           "hipGetDeviceProperties"));
   }
   std::string out = ProcessorOf({properties.data(), properties.size()});
-  if (out.empty())
-    return absl::UnimplementedError("This HIP does not name the device's processor.");
+  if (out.empty()) return absl::UnimplementedError("This HIP does not name the device's processor");
   return out;
 }
 

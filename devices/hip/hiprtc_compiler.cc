@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view kProcessorField = ";arch=";
 
 absl::Status HiprtcFails(const HiprtcApi& api, int result, const char* call) {
-  return absl::InternalError(absl::StrCat(call, " fails: ", api.hiprtcGetErrorString(result), "."));
+  return absl::InternalError(absl::StrCat(call, " fails: ", api.hiprtcGetErrorString(result)));
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ absl::StatusOr<std::shared_ptr<const HiprtcCompiler>> HiprtcCompiler::OfToolchai
     const HiprtcApi& api, const std::string& toolchain) {
   const size_t at = toolchain.find(kProcessorField), end = toolchain.find(';', at + 1);
   if (at == std::string::npos || end == std::string::npos) {
-    return absl::InvalidArgumentError(absl::StrCat("No hiprtc has the toolchain ", toolchain, "."));
+    return absl::InvalidArgumentError(absl::StrCat("No hiprtc has the toolchain ", toolchain));
   }
   const size_t begin = at + kProcessorField.size();
   UOPD_ASSIGN(auto compiler, Create(api, toolchain.substr(begin, end - begin)));
@@ -70,7 +70,7 @@ absl::Status HiprtcCompiler::Check(int result, const char* call) const {
 }
 
 absl::StatusOr<std::string> HiprtcCompiler::Compile(std::string_view source) const {
-  if (source.empty()) return absl::InternalError("The kernel's source is empty.");
+  if (source.empty()) return absl::InternalError("The kernel's source is empty");
   HiprtcProgram program = nullptr;
   UOPD_TRY(Check(api_.hiprtcCreateProgram(&program, std::string(source).c_str(), "kernel.hip", 0,
                                           nullptr, nullptr),
@@ -93,7 +93,7 @@ absl::StatusOr<std::string> HiprtcCompiler::Compile(std::string_view source) con
     return gpu::DoesNotCompile("hiprtc", log, source);
   }
   UOPD_TRY(Check(api_.hiprtcGetCodeSize(program, &size), "hiprtcGetCodeSize"));
-  if (size == 0) return absl::InternalError("hiprtc makes no code.");
+  if (size == 0) return absl::InternalError("hiprtc makes no code");
   std::string code(size, '\0');
   UOPD_TRY(Check(api_.hiprtcGetCode(program, code.data()), "hiprtcGetCode"));
   return code;

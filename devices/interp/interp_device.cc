@@ -76,15 +76,15 @@ absl::StatusOr<std::shared_ptr<Buffer>> InterpDevice::Allocate(size_t bytes, Mem
 absl::StatusOr<std::shared_ptr<Executable>> InterpDevice::Load(const KernelCode& kernel_code) {
   if (kernel_code.format != CodeFormat::kObject && kernel_code.format != CodeFormat::kLinear)
     return absl::UnimplementedError(absl::StrCat(info().name, " does not take code of format ",
-                                                 static_cast<int>(kernel_code.format), "."));
+                                                 static_cast<int>(kernel_code.format)));
   UOPD_ASSIGN(InterpCode code, compiler_.Parse(kernel_code.bytes));
   if (code.name != kernel_code.entry)
     return absl::InternalError(absl::StrCat("The code has the kernel \"", code.name,
-                                            "\" and no entry \"", kernel_code.entry, "\"."));
+                                            "\" and no entry \"", kernel_code.entry, "\""));
   if (code.program.variables() > static_cast<size_t>(kernel_code.args.vars))
     return absl::InternalError(absl::StrCat("Kernel ", code.name, " has ", code.program.variables(),
                                             " variables, and its launches pass ",
-                                            kernel_code.args.vars, "."));
+                                            kernel_code.args.vars));
   return std::make_shared<InterpExecutable>(shared_from_this(), kernel_code, std::move(code));
 }
 

@@ -4,7 +4,7 @@
 namespace uopd::devices::null {
 
 absl::StatusOr<std::string> NullCompiler::Compile(std::string_view source) const {
-  if (source.empty()) return absl::InternalError("The kernel's source is empty.");
+  if (source.empty()) return absl::InternalError("The kernel's source is empty");
   return std::string(source);
 }
 

@@ -80,7 +80,7 @@ absl::StatusOr<std::shared_ptr<Buffer>> NullDevice::Allocate(size_t bytes, Memor
 
 absl::StatusOr<std::shared_ptr<Executable>> NullDevice::Load(const KernelCode& kernel_code) {
   UOPD_TRY(status());
-  if (kernel_code.entry.empty()) return absl::InternalError("The code names no entry.");
+  if (kernel_code.entry.empty()) return absl::InternalError("The code names no entry");
   return std::make_shared<NullExecutable>(shared_from_this(), kernel_code.entry, kernel_code.args);
 }
 

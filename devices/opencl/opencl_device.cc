@@ -41,7 +41,7 @@ absl::StatusOr<std::shared_ptr<OpenClDevice>> OpenClDevice::Open(const OpenClOpt
   const auto index = static_cast<size_t>(options.index);
   if (index >= devices.size()) {
     return absl::UnavailableError(absl::StrCat("There is no OpenCL device ", options.index,
-                                               "; the drivers offer ", devices.size(), "."));
+                                               "; the drivers offer ", devices.size()));
   }
   UOPD_ASSIGN(auto context, OpenClContext::Open(*api, devices[index]));
   UOPD_TRY(CheckUsable(*context));
@@ -75,7 +75,7 @@ absl::StatusOr<std::shared_ptr<Executable>> OpenClDevice::Load(const KernelCode&
         break;
     }
     return absl::UnimplementedError(absl::StrCat(info().name, " does not take code of format ",
-                                                 static_cast<int>(kernel_code.format), "."));
+                                                 static_cast<int>(kernel_code.format)));
   };
   UOPD_ASSIGN(OpenClProgram built, program());
   return OpenClExecutable::Make(shared_from_this(), context_, std::move(built), kernel_code);

@@ -94,8 +94,7 @@ std::string CodeName(ClInt code) {
 
 absl::Status StatusOf(const char* call, ClInt code) {
   if (code == kClSuccess) return absl::OkStatus();
-  return {BlameOf(code),
-          absl::StrCat("The OpenCL call ", call, " fails with ", CodeName(code), ".")};
+  return {BlameOf(code), absl::StrCat("The OpenCL call ", call, " fails with ", CodeName(code))};
 }
 
 }  // namespace uopd::devices::opencl

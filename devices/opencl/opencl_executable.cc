@@ -22,10 +22,10 @@ absl::StatusOr<std::shared_ptr<OpenClExecutable>> OpenClExecutable::Make(
                                                                  sizeof takes, &takes, nullptr)));
   const auto wanted = static_cast<ClUint>(kernel_code.args.buffers + kernel_code.args.vars + 1);
   if (takes != wanted) {
-    return absl::InternalError(
-        absl::StrCat("Kernel ", kernel_code.entry, " takes ", takes, " arguments, and is to take ",
-                     wanted, ": ", kernel_code.args.buffers, " buffers, ", kernel_code.args.vars,
-                     " variables and the stop word."));
+    return absl::InternalError(absl::StrCat("Kernel ", kernel_code.entry, " takes ", takes,
+                                            " arguments, and is to take ", wanted, ": ",
+                                            kernel_code.args.buffers, " buffers, ",
+                                            kernel_code.args.vars, " variables and the stop word"));
   }
   return out;
 }

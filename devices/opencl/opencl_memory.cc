@@ -77,12 +77,12 @@ absl::StatusOr<std::shared_ptr<Buffer>> OpenClMemory::Allocate(std::shared_ptr<D
                                                                size_t bytes, MemoryKind kind) {
   if (kind == MemoryKind::kHostVisible && !host_visible_) {
     return absl::UnimplementedError(absl::StrCat(
-        device->info().name, " has no memory that the host can address without a copy."));
+        device->info().name, " has no memory that the host can address without a copy"));
   }
   if (bytes > most_bytes_ && bytes <= options_.limit_bytes) {
     return absl::ResourceExhaustedError(
         absl::StrCat("An allocation of ", bytes, " bytes fails: the largest buffer of ",
-                     device->info().name, " has ", most_bytes_, " bytes."));
+                     device->info().name, " has ", most_bytes_, " bytes"));
   }
   UOPD_ASSIGN(const MemoryPool::Block block, pool_.Allocate(bytes));
   return std::make_shared<OpenClBuffer>(std::move(device), bytes, kind, host_visible_, pool_,

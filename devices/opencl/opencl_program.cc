@@ -35,7 +35,7 @@ OpenClProgram::~OpenClProgram() {
 
 absl::StatusOr<OpenClProgram> OpenClProgram::FromSource(std::shared_ptr<OpenClContext> context,
                                                         std::string_view source) {
-  if (source.empty()) return absl::InternalError("The kernel's source is empty.");
+  if (source.empty()) return absl::InternalError("The kernel's source is empty");
   const char* texts[] = {kPrefix.data(), source.data()};
   const size_t sizes[] = {kPrefix.size(), source.size()};
   ClInt code = kClSuccess;
@@ -52,7 +52,7 @@ absl::StatusOr<OpenClProgram> OpenClProgram::FromSource(std::shared_ptr<OpenClCo
 
 absl::StatusOr<OpenClProgram> OpenClProgram::FromBinary(std::shared_ptr<OpenClContext> context,
                                                         std::string_view binary) {
-  if (binary.empty()) return absl::InternalError("The kernel's object is empty.");
+  if (binary.empty()) return absl::InternalError("The kernel's object is empty");
   const auto* bytes = reinterpret_cast<const unsigned char*>(binary.data());
   const size_t size = binary.size();
   ClDevice* const device = context->device();
@@ -103,7 +103,7 @@ absl::StatusOr<std::string> OpenClProgram::Binary() const {
   UOPD_TRY(context_->Check(
       "clGetProgramInfo",
       api.clGetProgramInfo(program_, kClProgramBinarySizes, sizeof bytes, &bytes, nullptr)));
-  if (bytes == 0) return absl::InternalError("The OpenCL driver gives no binary of a program.");
+  if (bytes == 0) return absl::InternalError("The OpenCL driver gives no binary of a program");
   std::string out(bytes, '\0');
   char* data = out.data();
   UOPD_TRY(context_->Check("clGetProgramInfo", api.clGetProgramInfo(program_, kClProgramBinaries,

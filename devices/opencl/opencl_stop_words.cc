@@ -13,7 +13,7 @@ absl::StatusOr<StopWords> StopWords::Make(std::shared_ptr<OpenClContext> context
   void* data = api.clSVMAlloc(context->context(),
                               kClMemReadWrite | (fine ? kClMemSvmFineGrainBuffer : 0), kBytes, 0);
   if (data == nullptr) {
-    return absl::ResourceExhaustedError("The OpenCL driver has no memory for a stop word.");
+    return absl::ResourceExhaustedError("The OpenCL driver has no memory for a stop word");
   }
   StopWords out(context, static_cast<int32_t*>(data), fine);
   if (fine) {

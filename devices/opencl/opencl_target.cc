@@ -76,8 +76,8 @@ bool SharesMemoryWithHost(const OpenClContext& context) {
 
 absl::Status CheckUsable(const OpenClContext& context) {
   const auto refuse = [&](const char* why) {
-    return absl::UnavailableError(absl::StrCat("The OpenCL device ", context.Text(kClDeviceName),
-                                               " cannot be used: ", why, "."));
+    return absl::UnavailableError(
+        absl::StrCat("The OpenCL device ", context.Text(kClDeviceName), " cannot be used: ", why));
   };
   if (context.Number(kClDeviceAvailable) == 0) return refuse("its driver says it is not available");
   if (context.Text(kClDeviceProfile) != "FULL_PROFILE") {

@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kMostCommands = 256;
 
 absl::Status IsStopped(const std::string& what) {
-  return absl::CancelledError(absl::StrCat(what, " is stopped."));
+  return absl::CancelledError(absl::StrCat(what, " is stopped"));
 }
 
 }  // namespace

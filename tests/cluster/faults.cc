@@ -78,7 +78,7 @@ class OwnerDies {
       }
       std::this_thread::sleep_for(milliseconds(5));
     }
-    return absl::DeadlineExceededError("No daemon began to tune.");
+    return absl::DeadlineExceededError("No daemon began to tune");
   }
   absl::Status Restart(Fleet& fleet) const { return fleet.Restart(killed_); }
 

@@ -225,7 +225,7 @@ class Show {
         return again.ok() && again->cache().kernels_draft() == 0 &&
                fleet_->Metric(0, "uopd_cluster_queue_bytes") == 0;
       });
-      if (!sent) return absl::DeadlineExceededError("ResNet-50 does not get ready.");
+      if (!sent) return absl::DeadlineExceededError("ResNet-50 does not get ready");
     }
     UOPD_TRY(fleet_->Join());
     const int fourth = fleet_->size() - 1;

@@ -45,7 +45,7 @@ constexpr char kPtxAdder[] = R"(.version 7.0
 std::string WhyNoChip() {
   const auto driver = cuda::CudaDriver::Process();
   if (!driver.ok()) return std::string(driver.status().message());
-  return cuda::CountCudaDevices() > 0 ? "" : "The driver shows no device.";
+  return cuda::CountCudaDevices() > 0 ? "" : "The driver shows no device";
 }
 
 // Without NVRTC the device takes PTX, which the other case tests.

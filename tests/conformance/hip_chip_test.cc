@@ -27,7 +27,7 @@ define protected amdgpu_kernel void @k(ptr addrspace(1) %a, ptr addrspace(1) %b,
 std::string WhyNoHipChip() {
   const auto driver = hip::HipDriver::Process();
   if (!driver.ok()) return std::string(driver.status().message());
-  return hip::CountHipDevices() > 0 ? "" : "HIP shows no device.";
+  return hip::CountHipDevices() > 0 ? "" : "HIP shows no device";
 }
 
 Case HipChipCase() {

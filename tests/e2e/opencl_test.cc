@@ -29,7 +29,7 @@ class OpenClDaemonTest : public ::testing::Test {
     ASSERT_TRUE(connection.ok()) << StatusText(connection.status());
     connection_ = *connection;
     if (!Has("CL:1") && std::getenv("UOPD_REQUIRE_OPENCL") == nullptr) {
-      GTEST_SKIP() << "This machine has not two OpenCL devices; PoCL (pocl-opencl-icd) has them.";
+      GTEST_SKIP() << "This machine has not two OpenCL devices; PoCL (pocl-opencl-icd) has them";
     }
   }
   bool Has(std::string_view name) const {

@@ -25,7 +25,7 @@ inline std::string WhyNoOpenCl() {
   if (std::getenv("UOPD_REQUIRE_OPENCL") != nullptr || devices::opencl::CountDevices() >= 2) {
     return "";
   }
-  return "This machine has not two OpenCL devices; PoCL (pocl-opencl-icd) offers them.";
+  return "This machine has not two OpenCL devices; PoCL (pocl-opencl-icd) offers them";
 }
 
 }  // namespace uopd::tests

@@ -18,7 +18,7 @@ const char* Name(LeaseOutcome outcome) {
 }
 
 absl::Status LeaseLost() {
-  return absl::AbortedError("The lease has expired or a newer one was granted.");
+  return absl::AbortedError("The lease has expired or a newer one was granted");
 }
 
 }  // namespace uopd::cache

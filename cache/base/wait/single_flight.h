@@ -97,7 +97,7 @@ class SingleFlight {
     SingleFlight& owner;
     const Digest& key;
     Flight& flight;
-    Answer answer = absl::InternalError("The computation ended without an answer.");
+    Answer answer = absl::InternalError("The computation ended without an answer");
   };
 
   static Answer Share(absl::StatusOr<R> value) {
@@ -123,12 +123,11 @@ class SingleFlight {
     for (;;) {
       if (flight.answer.has_value()) return absl::OkStatus();
       if (limits.cancelled && limits.cancelled()) {
-        return absl::CancelledError("The request was cancelled while it waited for another one.");
+        return absl::CancelledError("The request was cancelled while it waited for another one");
       }
       const auto now = std::chrono::steady_clock::now();
       if (now >= limits.deadline) {
-        return absl::DeadlineExceededError(
-            "The deadline passed while waiting for another request.");
+        return absl::DeadlineExceededError("The deadline passed while waiting for another request");
       }
       const auto until = limits.cancelled ? std::min(now + kPoll, limits.deadline)
                                           : std::min(now + std::chrono::hours(1), limits.deadline);

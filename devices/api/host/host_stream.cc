@@ -49,7 +49,7 @@ absl::Status RunTimed(HostExecutable& executable, const LaunchShape& shape,
     }
   }
   if (!stop.stopped()) return status;
-  return absl::CancelledError("Kernel " + executable.entry() + " is stopped.");
+  return absl::CancelledError("Kernel " + executable.entry() + " is stopped");
 }
 
 // A launch that runs later. It holds its own references.

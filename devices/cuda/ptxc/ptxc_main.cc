@@ -51,7 +51,7 @@ struct Result {
 };
 
 Result Fails(const char* call, int result, const std::string& log = "") {
-  return {1, log + call + " fails with " + std::to_string(result) + ".\n"};
+  return {1, log + call + " fails with " + std::to_string(result) + "\n"};
 }
 
 int PrintVersion() {

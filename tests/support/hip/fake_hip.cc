@@ -141,7 +141,7 @@ class FakeCompiler final : public devices::Compiler {
  public:
   absl::StatusOr<std::string> Compile(std::string_view source) const override {
     if (source.empty() || source.find("error") != std::string_view::npos)
-      return absl::InternalError("The text has an error.");
+      return absl::InternalError("The text has an error");
     return FakeCuda::Cubin(std::string(source));
   }
 };

@@ -18,7 +18,7 @@ absl::Status MakeCertificates(const std::string& folder) {
           "openssl x509 -req -in cert.req -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 "
           "-extfile ext -out cert.pem");
   if (std::system(line.c_str()) == 0) return absl::OkStatus();  // NOLINT(concurrency-mt-unsafe)
-  return absl::UnavailableError("openssl cannot make certificates.");
+  return absl::UnavailableError("openssl cannot make certificates");
 }
 
 }  // namespace uopd::test

@@ -237,7 +237,7 @@ TEST_F(PinFileTest, Version3HasNoPinsAndGetsThem) {
   }
   auto store = Open();
   EXPECT_EQ(store->state(), State::kOk);
-  EXPECT_EQ(store->health().reason, "The cache file was brought from version 3 to version 4.");
+  EXPECT_EQ(store->health().reason, "The cache file was brought from version 3 to version 4");
   EXPECT_EQ(store->Get(KeyOf(2)).entry.bytes, ValueOf(2));
   ASSERT_TRUE(store->SetPinned(KeyOf(2).address(), true, 1 << 20).ok());
   const Digest gone[] = {KeyOf(2).address(), KeyOf(1).address()};

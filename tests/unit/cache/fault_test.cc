@@ -164,7 +164,7 @@ TEST_F(FaultTest, Version2IsBroughtToThePresentVersion) {
   std::filesystem::rename(path(), old);
   auto store = Open();
   EXPECT_EQ(store->state(), State::kOk);
-  EXPECT_EQ(store->health().reason, "The cache file was brought from version 2 to version 4.");
+  EXPECT_EQ(store->health().reason, "The cache file was brought from version 2 to version 4");
   EXPECT_FALSE(std::filesystem::exists(old));
   EXPECT_EQ(store->Get(KeyOf(2)).entry.bytes, ValueOf(2));
   ExpectUsable(*store);

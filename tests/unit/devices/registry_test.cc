@@ -93,12 +93,12 @@ TEST(RegistryTest, AllStandsForTheDevicesThatDriversFind) {
 TEST(RegistryTest, ListSaysWhyADeviceIsMissing) {
   auto registry = Registry::Create({.devices = "NULL:0,NULL:1"}).value();
   auto lost = std::static_pointer_cast<null::NullDevice>(registry->Get("NULL:1").value());
-  lost->SetStatus(absl::UnavailableError("The cable is out."));
+  lost->SetStatus(absl::UnavailableError("The cable is out"));
   const auto list = registry->List();
   ASSERT_EQ(list.size(), 2u);
   EXPECT_TRUE(list[0].status.ok());
   EXPECT_EQ(list[1].name, "NULL:1");
-  EXPECT_EQ(StatusText(list[1].status), "The cable is out.");
+  EXPECT_EQ(StatusText(list[1].status), "The cable is out");
 }
 
 // A driver that is missing costs one try now and then, however many ask.
@@ -107,13 +107,13 @@ TEST(RegistryTest, AFailureIsRememberedForAWhile) {
   RegistryOptions options{.devices = "NULL", .retry = std::chrono::hours(1)};
   options.open = [&](const DeviceName&) -> absl::StatusOr<std::shared_ptr<Device>> {
     ++tries;
-    return absl::UnavailableError("No driver.");
+    return absl::UnavailableError("No driver");
   };
   auto registry = Registry::Create(options).value();
   EXPECT_FALSE(registry->Settled());
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(registry->Get("").status().code(), absl::StatusCode::kUnavailable);
-    EXPECT_THAT(StatusText(registry->List()[0].status), HasSubstr("No driver."));
+    EXPECT_THAT(StatusText(registry->List()[0].status), HasSubstr("No driver"));
   }
   EXPECT_EQ(tries, 1);
   EXPECT_TRUE(registry->Settled());
@@ -132,16 +132,16 @@ TEST(RegistryTest, OpensLostDevicesAgain) {
   RegistryOptions options{.devices = "NULL", .retry = std::chrono::milliseconds(0)};
   options.open = [&](const DeviceName&) -> absl::StatusOr<std::shared_ptr<Device>> {
     ++opened;
-    if (!works) return absl::UnavailableError("No driver.");
+    if (!works) return absl::UnavailableError("No driver");
     return null::NullDevice::Open({});
   };
   auto registry = Registry::Create(options).value();
   auto device = std::static_pointer_cast<null::NullDevice>(registry->Get("").value());
   EXPECT_EQ(registry->Get("").value(), device);
-  device->SetStatus(absl::UnavailableError("The cable is out."));
+  device->SetStatus(absl::UnavailableError("The cable is out"));
   works = false;
   EXPECT_EQ(registry->Get("").value(), device);
-  EXPECT_EQ(StatusText(registry->List()[0].status), "The cable is out.");
+  EXPECT_EQ(StatusText(registry->List()[0].status), "The cable is out");
   EXPECT_EQ(opened, 3);
   works = true;
   EXPECT_NE(registry->Get("").value(), device);
@@ -151,7 +151,7 @@ TEST(RegistryTest, OpensLostDevicesAgain) {
   options.retry = std::chrono::hours(1);
   registry = Registry::Create(options).value();
   device = std::static_pointer_cast<null::NullDevice>(registry->Get("").value());
-  device->SetStatus(absl::UnavailableError("The cable is out."));
+  device->SetStatus(absl::UnavailableError("The cable is out"));
   EXPECT_EQ(registry->Get("").value(), device);
   EXPECT_TRUE(registry->Settled());
   device->SetStatus(absl::OkStatus());  // it came back by itself

@@ -15,7 +15,7 @@ import time
 
 START_LIMIT_S = 60
 STARTS_LIMIT, STARTS_S = 5, 60
-HOW = "docs/getting_started.md of uopd's repository says how to build it."
+HOW = "docs/getting_started.md of uopd's repository says how to build it"
 
 
 class OwnDaemon:

@@ -23,7 +23,7 @@ TEST_F(CudaDriverTest, TellsWhyThereIsNoDevice) {
   fake_->Fail("cuInit", kNoDevice);
   const absl::Status status = CudaDriver::Create(fake_->Api()).status();
   EXPECT_CODE(status, kUnavailable);
-  EXPECT_EQ(StatusText(status), "cuInit fails with CUDA_ERROR_NO_DEVICE.");
+  EXPECT_EQ(StatusText(status), "cuInit fails with CUDA_ERROR_NO_DEVICE");
   Start({.devices = 1});
   CudaOptions options = Options();
   options.index = 1;
@@ -46,7 +46,7 @@ TEST_F(CudaDriverTest, EveryCallOfOpeningMayFail) {
     const absl::Status status = CudaDevice::Open(Options()).status();
     EXPECT_CODE(status, kInternal);
     EXPECT_EQ(StatusText(status),
-              std::string(call) + " fails with CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES.");
+              std::string(call) + " fails with CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES");
     EXPECT_TRUE(fake_->Live().empty()) << call;
   }
   EXPECT_TRUE(CudaDevice::Open(Options()).ok());

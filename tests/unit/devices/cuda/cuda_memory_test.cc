@@ -121,7 +121,7 @@ TEST_F(CudaMemoryTest, EveryCopyAndFillMayFail) {
     EXPECT_TRUE(c.queue().ok()) << c.call;
     const absl::Status status = stream_->Synchronize();
     EXPECT_CODE(status, kInternal);
-    EXPECT_EQ(StatusText(status), std::string(c.call) + " fails with CUDA_ERROR_INVALID_VALUE.");
+    EXPECT_EQ(StatusText(status), std::string(c.call) + " fails with CUDA_ERROR_INVALID_VALUE");
     EXPECT_TRUE(c.queue().ok()) << c.call;
     EXPECT_TRUE(stream_->Synchronize().ok()) << c.call;
   }

@@ -214,7 +214,7 @@ TEST_F(RealNvrtcTest, CompilesInParallel) {
 TEST_F(RealNvrtcTest, TheRegistryNeedsNoDeviceToCompile) {
   RegistryOptions options{.devices = "NULL,CUDA"};
   options.open = [](const DeviceName&) -> absl::StatusOr<std::shared_ptr<Device>> {
-    return absl::UnavailableError("No GPU.");
+    return absl::UnavailableError("No GPU");
   };
   auto registry = Registry::Create(options).value();
   const auto compiler = registry->CompilerFor("CUDA", compiler_->toolchain()).value();
@@ -225,7 +225,7 @@ TEST_F(RealNvrtcTest, TheRegistryNeedsNoDeviceToCompile) {
 TEST(CudaRegistryTest, OtherCompilersNeedTheDevice) {
   RegistryOptions options{.devices = "CUDA"};
   options.open = [](const DeviceName&) -> absl::StatusOr<std::shared_ptr<Device>> {
-    return absl::UnavailableError("No GPU.");
+    return absl::UnavailableError("No GPU");
   };
   auto registry = Registry::Create(options).value();
   EXPECT_CODE(registry->CompilerFor("CUDA", "cuda-driver-12.4;arch=sm_90;O4").status(),

@@ -74,7 +74,7 @@ TEST_F(HipTest, TellsWhyThereIsNoDevice) {
   cuda_.Fail("cuInit", gpu::kNoDevice);
   const absl::Status status = HipDriver::Create(tests::FakeHip::Api()).status();
   EXPECT_HIP_CODE(status, kUnavailable);
-  EXPECT_EQ(StatusText(status), "hipInit fails with hipErrorNoDevice.");
+  EXPECT_EQ(StatusText(status), "hipInit fails with hipErrorNoDevice");
   HipOptions options = Options();
   options.index = 2;
   EXPECT_THAT(StatusText(HipDevice::Open(options).status()), HasSubstr("no HIP device 2"));

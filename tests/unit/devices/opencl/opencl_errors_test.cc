@@ -63,7 +63,7 @@ TEST_F(OpenClErrorsTest, ALibraryWithoutASymbolIsNamed) {
 
 TEST_F(OpenClErrorsTest, RefusesDevicesThatItCannotUse) {
   Fake().SetPlatforms(0);
-  ExpectRefused("There is no OpenCL device 0; the drivers offer 0.");
+  ExpectRefused("There is no OpenCL device 0; the drivers offer 0");
   Fake().Reset();
   Fake().SetNumber(kClDeviceSvmCapabilities, 0);
   ExpectRefused("chip cannot be used: it has no shared virtual memory");
@@ -152,7 +152,7 @@ TEST_F(OpenClErrorsTest, AKernelThatIsMissingOrTakesOtherArgumentsIsRefused) {
                "Kernel sum takes 4 arguments, and is to take 5");
   Fake().Fail("clCreateKernel", -46);
   EXPECT_FAILS(device->Load({CodeFormat::kOpenClC, "sum", "x", {2, 1}}).status(), kInternal,
-               "CL_INVALID_KERNEL_NAME. (while loading kernel sum)");
+               "CL_INVALID_KERNEL_NAME (while loading kernel sum)");
 }
 
 TEST_F(OpenClErrorsTest, ALaunchThatFailsIsTheErrorOfSynchronize) {
@@ -164,7 +164,7 @@ TEST_F(OpenClErrorsTest, ALaunchThatFailsIsTheErrorOfSynchronize) {
   EXPECT_TRUE(stream->Launch(*kernel, {}, {}, {}).ok());
   EXPECT_TRUE(stream->Record(done, 1).ok());
   EXPECT_FAILS(stream->Synchronize(), kResourceExhausted,
-               "CL_OUT_OF_RESOURCES. (while launching kernel sum)");
+               "CL_OUT_OF_RESOURCES (while launching kernel sum)");
   EXPECT_EQ(done->failure().code(), absl::StatusCode::kResourceExhausted);
   Fake().Fail("clEnqueueNDRangeKernel", kClSuccess);
   int64_t duration_ns = -1;

@@ -68,7 +68,7 @@ def load_state_dict(model: Any, state_dict: dict[str, Tensor], strict: bool = Tr
       continue
     new = state_dict[name]
     if new.shape != own.shape:
-      if {new.shape, own.shape} != {(), (1,)}: raise ValueError(f"Shape mismatch in layer `{name}`: Expected shape {own.shape}, but found {new.shape} in state dict.")
+      if {new.shape, own.shape} != {(), (1,)}: raise ValueError(f"Shape mismatch in layer `{name}`: Expected shape {own.shape}, but found {new.shape} in state dict")
       new = new.reshape(own.shape)
     pairs.append((name, own, new.shard_like(own)))
   for name, own, new in pairs:
