@@ -47,7 +47,7 @@ struct LoadOptions {
   // caller can do something else first. Null: waits for everybody.
   std::function<bool(std::string_view holder)> waits_for;
   // How long to wait for other processes, all waits together. Then the value is computed here, without a lease. After
-  // waits in vain those that follow are shorter (wait/patience.h).
+  // waits in vain those that follow are shorter (Patience).
   std::chrono::microseconds patience = std::chrono::minutes(2);
   // Nobody's request waits for the load: it may ask a shared server that is too slow for requests.
   bool patient = false;

@@ -17,12 +17,11 @@
 
 #include "cache/base/lease/lease_keeper.h"
 #include "cache/base/lease/leases.h"
-#include "cache/base/row/use_counts.h"
 #include "cache/base/stats.h"
 #include "cache/base/tier.h"
 #include "cache/base/wait/arrivals.h"
 #include "cache/base/wait/bell.h"
-#include "cache/base/wait/patience.h"
+#include "cache/base/wait/wait.h"
 #include "cache/cluster/cluster.h"
 #include "cache/cluster/refill.h"
 #include "cache/file/file_tier.h"

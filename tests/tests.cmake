@@ -1,5 +1,6 @@
-# Tests. tests/unit mirrors the source tree: every folder F with tests/unit/F/*_test.cc becomes one program,
-# build/PRESET/tests/F_test, linked with the library of F and GoogleTest.
+# Tests. tests/unit mirrors the source tree: the test NAME of its folder F tests F/NAME.{h,cc}, or the folder F/NAME
+# (tests/layering/check_mirror.py). What goes across several sources lies in tests/integration/F. Both together are one
+# program for each layer F, build/PRESET/tests/F_test, linked with the library of F and GoogleTest.
 find_package(GTest REQUIRED)
 # tests/run --all takes longer.
 set(UOPD_FUZZ_SECONDS 30 CACHE STRING "How long each fuzzer of ctest runs")
@@ -65,10 +66,12 @@ endfunction()
 
 function(uopd_unit_tests folder)
   string(REPLACE "/" "_" name ${folder})
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/${folder}/*_test.cc)
-  if(folder MATCHES "^(server/(engine|worker)|cache|client/cpp|core/ir|core/schedule)$")  # one program for all rooms
-    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/${folder}/*_test.cc)
-    list(FILTER sources EXCLUDE REGEX "/unit/cache/reapi/")  # cache_reapi_test
+  set(patterns ${CMAKE_SOURCE_DIR}/tests/unit/${folder}/*_test.cc ${CMAKE_SOURCE_DIR}/tests/integration/${folder}/*_test.cc)
+  file(GLOB sources CONFIGURE_DEPENDS ${patterns})
+  if(folder MATCHES "^(server/(engine|worker)|cache|client/(cli|cpp)|core/(base|codegen|ir|render|schedule))$")  # one program for all rooms
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${patterns})
+    # Those of cache_reapi_test, client_net_test and core_render_run_test.
+    list(FILTER sources EXCLUDE REGEX "/cache/reapi/|/client/cpp/net/(connection|shared_area)_test|/core/render/run/")
   endif()
   if(NOT sources OR NOT TARGET uopd_${name})
     return()
@@ -119,7 +122,7 @@ uopd_unit_tests(core/render uopd_test_support)
 uopd_unit_tests(core/search)
 if(NOT UOPD_CORE_ONLY)
   # Rendered text on the device that it is for.
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/core/render/run/*_test.cc
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/integration/core/render/run/*_test.cc
       ${CMAKE_SOURCE_DIR}/tests/support/amdgpu/*.cc ${CMAKE_SOURCE_DIR}/tests/support/gpu/*.cc)
   add_executable(core_render_run_test ${sources})
   uopd_test_program(core_render_run_test)
@@ -135,7 +138,8 @@ if(NOT UOPD_CORE_ONLY)
   uopd_compile_quickly(uopd_test_redis)
   uopd_unit_tests(cache uopd_test_redis)
   # A cache that speaks gRPC, whose threads ThreadSanitizer watches in a program of its own.
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/cache/reapi/*_test.cc)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/cache/reapi/*_test.cc
+      ${CMAKE_SOURCE_DIR}/tests/integration/cache/reapi/*_test.cc)
   add_executable(cache_reapi_test ${sources} ${CMAKE_SOURCE_DIR}/tests/support/services/fake_reapi.cc)
   uopd_test_program(cache_reapi_test)
   target_link_libraries(cache_reapi_test PRIVATE uopd_cache_reapi uopd_cache uopd_test_redis GTest::gtest GTest::gtest_main)
@@ -150,18 +154,14 @@ if(NOT UOPD_CORE_ONLY)
   uopd_unit_tests(server/worker uopd_test_support uopd_fake_cuda)
   uopd_unit_tests(client/cpp uopd_test_models)
   # Connections, whose threads ThreadSanitizer watches (tests/run).
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/client/net/*_test.cc)
-  add_executable(client_net_test ${sources})
+  add_executable(client_net_test ${CMAKE_SOURCE_DIR}/tests/unit/client/cpp/net/connection_test.cc
+      ${CMAKE_SOURCE_DIR}/tests/unit/client/cpp/net/shared_area_test.cc)
   uopd_test_program(client_net_test)
   target_link_libraries(client_net_test PRIVATE uopd_client_cpp GTest::gmock GTest::gtest GTest::gtest_main)
   uopd_register_tests(client_net_test unit GRPC)
   uopd_unit_tests(client/data)
   uopd_unit_tests(client/s3 uopd_test_redis)
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/client/cli/*_test.cc)
-  add_executable(client_cli_test ${sources})
-  uopd_test_program(client_cli_test)
-  target_link_libraries(client_cli_test PRIVATE uopd_client_cli GTest::gmock GTest::gtest GTest::gtest_main)
-  uopd_register_tests(client_cli_test unit)
+  uopd_unit_tests(client/cli)
 endif()
 
 # Programs whose graphs are right, with every node verified as it is made (docs/debugging.md, SPEC).
@@ -186,7 +186,8 @@ endforeach()
 # Tests that say less under sanitizers, or other things where asserts are on: a program of them alone, so that the stage `release` of tests/run
 # needs to build no other unit test.
 if(NOT UOPD_CORE_ONLY AND NOT UOPD_SANITIZE)
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/*_test.cc)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/*_test.cc
+      ${CMAKE_SOURCE_DIR}/tests/integration/*_test.cc)
   foreach(source ${sources})
     file(STRINGS ${source} conditions REGEX "^#.*(UOPD_SANITIZED|__SANITIZE_|NDEBUG)")
     if(NOT conditions)
@@ -195,7 +196,7 @@ if(NOT UOPD_CORE_ONLY AND NOT UOPD_SANITIZE)
   endforeach()
   file(GLOB amdgpu CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/support/amdgpu/*.cc)
   # A job that the fork server of the tests of workers has.
-  list(APPEND sources ${CMAKE_SOURCE_DIR}/tests/unit/server/worker/job/measure_gpu_test.cc)
+  list(APPEND sources ${CMAKE_SOURCE_DIR}/tests/integration/server/worker/measure_gpu_test.cc)
   add_executable(uopd_plain_test ${sources} ${amdgpu})
   uopd_test_program(uopd_plain_test QUICK)
   target_link_libraries(uopd_plain_test PRIVATE uopd_test_models uopd_test_support uopd_server_worker uopd_server_net uopd_fake_cuda uopd_devices

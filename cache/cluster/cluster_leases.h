@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
-// ClusterLeases: leases of the whole cluster while the shared server answers, and of this machine while it does not.
+// ClusterLeases: leases of the whole cluster while the shared server answers, and of this machine
+// while it does not.
 //
-// Both authorities grant tokens that follow the clock, so the tokens of one are comparable with those of the other up to
-// the difference of the clocks. While the server does not answer, two machines may compute the same value; the fence
-// of the records decides which one stays.
+// Both authorities grant tokens that follow the clock, so the tokens of one are comparable with
+// those of the other up to the difference of the clocks. While the server does not answer, two
+// machines may compute the same value; the fence of the records decides which one stays.
 //
-// A lease of the server whose owner was a process of this folder and is dead is released for it, and so is free at once. The
-// token of the dead decides, so nobody loses a lease who took it since.
+// A lease of the server whose owner was a process of this folder and is dead is released for it,
+// and so is free at once. The token of the dead decides, so nobody loses a lease who took it since.
 //
-// While the server is too slow for requests (answer_times.h) it grants the leases of patient addresses alone, as those of searches,
-// and this machine all others. Thread-safe.
+// While the server is too slow for requests (AnswerTimes) it grants the leases of patient addresses
+// alone, as those of searches, and this machine all others. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -26,9 +27,11 @@ namespace uopd::cache {
 
 class ClusterLeases final : public Leases {
  public:
-  // So long may a question about the lease of a patient address take, while others may not be asked.
+  // So long may a question about the lease of a patient address take, while others may not be
+  // asked.
   static constexpr std::chrono::milliseconds kPatientBudget{500};
-  // Each question to the server ends after `budget`. `maybe_marks` lives as long as `local`; null: the dead are not known.
+  // Each question to the server ends after `budget`. `maybe_marks` lives as long as `local`; null:
+  // the dead are not known.
   ClusterLeases(std::shared_ptr<GuardedServer> server, std::unique_ptr<Leases> local,
                 std::chrono::microseconds budget, LeaseMarks* maybe_marks = nullptr,
                 NowFn now = WallClockUs, SteadyFn steady = SteadyNow)
@@ -63,7 +66,8 @@ class ClusterLeases final : public Leases {
   const NowFn now_;
   const SteadyFn steady_;
   Mutex mu_;
-  // The tokens that the server granted, the newest of each address, with their owners. Those of lost leases stay until there are many.
+  // The tokens that the server granted, the newest of each address, with their owners. Those of
+  // lost leases stay until there are many.
   absl::flat_hash_map<Digest, LeaseResult> shared_ UOPD_GUARDED_BY(mu_);
   absl::flat_hash_set<Digest> patient_ UOPD_GUARDED_BY(mu_);
 };

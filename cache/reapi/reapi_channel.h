@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: MIT
-// ReapiChannel: the calls of the Remote Execution API to one server, each with a deadline, and what the server can do.
+// ReapiChannel: the calls of the Remote Execution API to one server, each with a deadline, and what
+// the server can do.
 //
-// The server is asked what it can do at the first call, and again after a failure: it may be another one by then. Messages of
-// errors name the call and the code, never the server's words, which may repeat what was sent. Thread-safe.
+// The server is asked what it can do at the first call, and again after a failure: it may be
+// another one by then. Messages of errors name the call and the code, never the server's words,
+// which may repeat what was sent. Thread-safe.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "build/bazel/remote/execution/v2/remote_execution.grpc.pb.h"
@@ -40,8 +44,8 @@ class ReapiChannel {
 
   // UNAVAILABLE: the server does not answer, or has no SHA-256.
   absl::StatusOr<ReapiLimits> Limits(Deadline deadline) UOPD_EXCLUDES(mu_);
-  // Runs `call(context)`, which returns a grpc::Status. Errors: NOT_FOUND; RESOURCE_EXHAUSTED: the server answers, and does
-  // not do this; DEADLINE_EXCEEDED and UNAVAILABLE for all else.
+  // Runs `call(context)`, which returns a grpc::Status. Errors: NOT_FOUND; RESOURCE_EXHAUSTED: the
+  // server answers, and does not do this; DEADLINE_EXCEEDED and UNAVAILABLE for all else.
   template <class Call>
   absl::Status Run(const char* name, Deadline deadline, const Call& call) {
     grpc::ClientContext context;
@@ -71,5 +75,18 @@ class ReapiChannel {
 
   ReapiChannel(const ReapiOptions& options, const std::shared_ptr<grpc::Channel>& channel);
 };
+
+// Blobs of a cache of the Remote Execution API: small ones in one message, large ones as a stream.
+// The name of the bytes.
+reapi::Digest DigestOf(std::string_view bytes);
+
+// The bytes that the server has under the name, which need not be those of the digest: callers
+// check what they say. Never more than channel.max_record_bytes(). NOT_FOUND, or an error of
+// ReapiChannel::Run.
+absl::StatusOr<std::string> ReadBlob(ReapiChannel& channel, const reapi::Digest& digest,
+                                     Deadline deadline);
+// Errors of ReapiChannel::Run.
+absl::Status WriteBlob(ReapiChannel& channel, const reapi::Digest& digest, std::string_view bytes,
+                       Deadline deadline);
 
 }  // namespace uopd::cache

@@ -7,7 +7,7 @@
 
 #include "cache/base/blobs.h"
 #include "cache/base/lease/tokens.h"
-#include "cache/reapi/reapi_blobs.h"
+#include "cache/reapi/reapi_channel.h"
 #include "core/base/status.h"
 #include "core/base/text.h"
 

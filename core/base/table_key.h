@@ -4,7 +4,7 @@
 // The key is random and drawn once per process, so that nobody can choose values that collide in a
 // table. The key must not change any output. So whatever depends on a hash (an order, a name, a key
 // of the cache) uses Mix of digest.h, and no code iterates over such a table.
-// tests/unit/client/cpp/table_key_test.cc compares whole compiles under a hundred keys.
+// tests/integration/client/cpp/table_key_test.cc compares whole compiles under a hundred keys.
 #pragma once
 #include <cstdint>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/render/amdgpu_ir.h"
+#include "core/render/formats.h"
 
 #include <algorithm>
 

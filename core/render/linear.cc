@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/render/linear.h"
+#include "core/render/formats.h"
 
 #include "core/ir/io/linear_text.h"
 

@@ -2,15 +2,7 @@
 #include "core/render/renderer.h"
 
 #include "core/base/text.h"
-#include "core/render/amdgpu_ir.h"
-#include "core/render/c_like/c.h"
-#include "core/render/c_like/cuda_c.h"
-#include "core/render/c_like/hip_c.h"
-#include "core/render/c_like/metal.h"
-#include "core/render/c_like/opencl_c.h"
-#include "core/render/linear.h"
-#include "core/render/llvm_ir.h"
-#include "core/render/ptx/ptx.h"
+#include "core/render/formats.h"
 
 namespace uopd::render {
 namespace {

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Rules for index arithmetic. An index is an exact integer, so sums have a normal form and terms
 // may be moved freely.
+#include <algorithm>
+#include <numeric>
+
 #include "core/ir/build.h"
+#include "core/ir/context.h"
 #include "core/rules/compare.h"
 #include "core/rules/divmod.h"
-#include "core/rules/maximum.h"
 #include "core/rules/rules.h"
 #include "core/rules/terms.h"
 
@@ -12,6 +15,70 @@ namespace uopd::rules {
 namespace {
 
 using namespace rewrite;  // NOLINT: the vocabulary of rules
+
+// Simplification of the MAX of two index expressions (the rule index.max):
+// max(g*a + c, g*b + c) == g * max(a, b) + c for g > 0. No rule moves anything back into a MAX, so
+// equal maxima become equal nodes. Moved out are: terms that both sides have with the same factor;
+// the smaller of two constants of equal sign; the greatest common factor of the rest.
+
+// Removes the terms that a and b both have, with the same factor, and returns them.
+Sum TakeCommonTerms(Sum& a, Sum& b) {
+  Sum common;
+  auto taken = [&](const Term& t) {
+    auto same = [&](const Term& o) { return o.value == t.value && o.factor == t.factor; };
+    const auto it = std::find_if(b.terms.begin(), b.terms.end(), same);
+    if (it == b.terms.end()) return false;
+    common.terms.push_back(t);
+    b.terms.erase(it);
+    return true;
+  };
+  a.terms.erase(std::remove_if(a.terms.begin(), a.terms.end(), taken), a.terms.end());
+  return common;
+}
+
+// The greatest common divisor of g, the constant and all factors.
+int64_t FactorOf(const Sum& sum, int64_t g) {
+  g = std::gcd(g, sum.constant);
+  for (const Term& t : sum.terms) g = std::gcd(g, t.factor);
+  return g;
+}
+
+void Divide(Sum& sum, int64_t g) {
+  sum.constant /= g;
+  for (Term& t : sum.terms) t.factor /= g;
+}
+
+// A simpler expression equal to u, a MAX of index expressions; null if there is none. It is one
+// side if that side is never smaller. Otherwise the common terms, constant and factor of both sides
+// move out of the MAX.
+UOp SimplifyMax(UOpContext& ctx, UOp u) {
+  auto a = ToSum(ctx, u.src(0)), b = ToSum(ctx, u.src(1));
+  if (!a || !b) return UOp();
+  Sum common = TakeCommonTerms(*a, *b);
+  if (!common.terms.empty()) {
+    // Without the common terms the bounds are tighter: they may decide the MAX now.
+    const ir::Bounds x = BoundsOf(ctx, *a), y = BoundsOf(ctx, *b);
+    if (x.min >= y.max) return u.src(0);
+    if (y.min >= x.max) return u.src(1);
+  }
+  // A constant moves out only if both sides have terms.
+  if (!a->terms.empty() && !b->terms.empty() && (a->constant < 0) == (b->constant < 0)) {
+    const bool first = std::abs(a->constant) < std::abs(b->constant);
+    common.constant = first ? a->constant : b->constant;
+    a->constant -= common.constant;
+    b->constant -= common.constant;
+  }
+  const int64_t g = FactorOf(*b, FactorOf(*a, 0));
+  if (g > 1) {
+    Divide(*a, g);
+    Divide(*b, g);
+  }
+  if (common.terms.empty() && common.constant == 0 && g <= 1) return UOp();
+  UOp out = CheckedAlu(ctx, Op::MAX, FromSum(ctx, *a), FromSum(ctx, *b));
+  if (g > 1) out = CheckedAlu(ctx, Op::MUL, out, ctx.Idx(g));
+  if (common.terms.empty() && common.constant == 0) return out;
+  return CheckedAlu(ctx, Op::ADD, out, FromSum(ctx, common));
+}
 
 // Whether u is op(x, c) with a constant c > 0.
 bool IsDivBy(UOp u, Op op, int64_t& c) {

@@ -52,7 +52,7 @@ struct Item {
 };
 
 // Memory between the kernels of one schedule. Temporaries whose lifetimes do not overlap may share
-// bytes of the arena of their device (memory_plan.h).
+// bytes of the arena of their device (plan/plan.h).
 struct Temporary {
   std::string device;
   int64_t bytes = 0;
@@ -74,7 +74,7 @@ struct Slot {
 struct Variable {
   std::string name;
   // Bounds. The value of a float variable is passed as the bits of a double, so its bounds are
-  // those of 64-bit integers (float_variables.h).
+  // those of 64-bit integers (LowerFloatVariables).
   int64_t min = 0, max = 0;
   ir::Dtype dtype = ir::Dtype::Index;
 };
@@ -99,7 +99,7 @@ struct KernelLimits {
   int max_buffers = 32;            // most buffers of a kernel; at least 4
   int64_t cache_bytes = 1 << 20;   // cache that each thread has for itself
   int64_t stage_bytes = 64 << 10;  // most bytes of one staged value; with blocks: of shared memory
-  // Largest size of a kernel (kernel_cost.h). A larger one takes over a second to compile.
+  // Largest size of a kernel (limits/limit_size.cc). A larger one takes over a second to compile.
   int max_instructions = 4000;
   int max_loops = 48;  // not counting the loops over the output
   // It has blocks, and matrix instructions whose operands lie in the registers of a warp.
@@ -124,7 +124,7 @@ struct Options {
   int64_t stage_bytes = 64 << 10;
   KernelLimits limits;  // of every device that limits_of does not list
   std::map<std::string, KernelLimits, std::less<>> limits_of;  // by the device's name in the graph
-  // An allreduce of more elements than this, over more than two devices, is a ring (allreduce.h).
+  // An allreduce of more elements than this, over more than two devices, is a ring (AllReduce).
   int64_t ring_threshold = 256'000;
   // The small floats (ir::IsSmallFloat) that operands of f32 products may be rounded to (round_products.h). Empty:
   // nothing is rounded.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "core/tools/run_text.h"
 
+#include <algorithm>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -19,10 +21,20 @@
 #include "core/render/renderer.h"
 #include "core/schedule/schedule.h"
 #include "core/tools/passes.h"
-#include "core/tools/split.h"
 
 namespace uopd::tools {
 namespace {
+
+// The parts between separators; none for an empty text.
+inline std::vector<std::string_view> Split(std::string_view text, char separator) {
+  std::vector<std::string_view> out;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(separator), text.size());
+    out.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
+}
 
 class Runner {
  public:
@@ -71,7 +83,8 @@ class Runner {
     return Invalid(Cat("step (", name, ") is unknown"));
   }
 
-  // What earlier passes found out is kept for later ones. `value`: fast_math, noopt, the number of threads of a block, or opts.
+  // What earlier passes found out is kept for later ones. `value`: fast_math, noopt, the number of
+  // threads of a block, or opts.
   absl::Status RunAlone(const codegen::Pass& pass, std::string_view value) {
     if (!work_) {
       work_.emplace(ctx_, target_, options_);
@@ -93,7 +106,8 @@ class Runner {
       UOPD_ASSIGN(work_->kernel.opts, codegen::ParseOpts(value));
     }
     if (!pass.IsFor(target_)) return Invalid(Cat("pass ", pass.name, " is not for this target"));
-    // These two build a new kernel and take nothing but one. Others pass over what they do not know.
+    // These two build a new kernel and take nothing but one. Others pass over what they do not
+    // know.
     if (pass.name == "apply_opts" || pass.name == "linearise")
       UOPD_TRY(ir::Verify(ctx_, root_, ir::Level::kKernel));
     return Run(std::span(&pass, 1));

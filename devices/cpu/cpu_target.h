@@ -5,6 +5,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/base/target/target.h"
 
@@ -30,5 +31,12 @@ CpuTarget MakeCpuTarget(const std::optional<std::string>& features);
 
 // The same facts for the layers above. `threads`: how many threads run one kernel.
 Target Describe(const CpuTarget& target, int threads);
+
+// Data caches of one processor, nearest first, as Linux shows them. `folder`: its "cache" folder in sysfs. Empty if the
+// system does not say, as in some containers.
+std::vector<CacheLevel> ReadCaches(const std::string& folder);
+
+// The data caches of the first processor that this process may run on.
+std::vector<CacheLevel> ReadCaches();
 
 }  // namespace uopd::devices::cpu

@@ -64,12 +64,13 @@ double CyclesOfANs() {
 // Products of whole vectors: in one chain, or in twelve, which is more than a processor needs to be
 // busy. The registers hold zeros, since some numbers take longer.
 #define UOPD_PRODUCT(r, to) "vfmadd213ps %%" r "0, %%" r "0, %%" r to "\n "
-#define UOPD_PRODUCTS(r)                                                                   \
-  UOPD_PRODUCT(r, "1")                                                                     \
-  UOPD_PRODUCT(r, "2")                                                                     \
-  UOPD_PRODUCT(r, "3") UOPD_PRODUCT(r, "4") UOPD_PRODUCT(r, "5") UOPD_PRODUCT(r, "6")      \
-      UOPD_PRODUCT(r, "7") UOPD_PRODUCT(r, "8") UOPD_PRODUCT(r, "9") UOPD_PRODUCT(r, "10") \
-          UOPD_PRODUCT(r, "11") UOPD_PRODUCT(r, "12")
+#define UOPD_PRODUCTS(r)                                                                    \
+  UOPD_PRODUCT(r, "1")                                                                      \
+  UOPD_PRODUCT(r, "2")                                                                      \
+  UOPD_PRODUCT(r, "3")                                                                      \
+  UOPD_PRODUCT(r, "4") UOPD_PRODUCT(r, "5") UOPD_PRODUCT(r, "6") UOPD_PRODUCT(r, "7")       \
+      UOPD_PRODUCT(r, "8") UOPD_PRODUCT(r, "9") UOPD_PRODUCT(r, "10") UOPD_PRODUCT(r, "11") \
+          UOPD_PRODUCT(r, "12")
 #define UOPD_PRODUCT_LOOP(name, features, r)                    \
   __attribute__((target(features))) void name(int64_t chains) { \
     asm volatile("vzeroall" ::: UOPD_VECTORS);                  \

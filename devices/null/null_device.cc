@@ -7,6 +7,12 @@
 #include "absl/strings/str_cat.h"
 
 namespace uopd::devices::null {
+
+absl::StatusOr<std::string> NullCompiler::Compile(std::string_view source) const {
+  if (source.empty()) return absl::InternalError("The kernel's source is empty");
+  return std::string(source);
+}
+
 namespace {
 
 class NullExecutable final : public HostExecutable {

@@ -10,9 +10,9 @@
 #include <memory>
 
 #include "core/base/mutex.h"
+#include "devices/api/compiler.h"
 #include "devices/api/host/host_heap.h"
 #include "devices/api/host/host_stream.h"
-#include "devices/null/null_compiler.h"
 
 namespace uopd::devices::null {
 
@@ -25,6 +25,13 @@ struct NullOptions {
   Target target = NullTarget();
   std::string processor = "host";  // DeviceInfo
   CommandQueue::Delay background;  // if set, streams work late and in the background
+};
+
+// Compiler of NULL: the object is the source, unchanged. Stateless.
+class NullCompiler final : public Compiler {
+ public:
+  absl::StatusOr<std::string> Compile(std::string_view source) const override;
+  bool makes_drafts() const override { return true; }  // for tests of what surrounds drafts
 };
 
 class NullDevice final : public Device {

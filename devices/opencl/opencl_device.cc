@@ -11,6 +11,13 @@
 #include "devices/opencl/opencl_target.h"
 
 namespace uopd::devices::opencl {
+
+absl::StatusOr<std::string> OpenClCompiler::Compile(std::string_view source) const {
+  UOPD_TRY(context_->status());
+  UOPD_ASSIGN(const OpenClProgram program, OpenClProgram::FromSource(context_, source));
+  return program.Binary();
+}
+
 namespace {
 
 DeviceInfo MakeInfo(const OpenClOptions& options, const OpenClContext& context) {

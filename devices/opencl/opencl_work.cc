@@ -1,14 +1,93 @@
 // SPDX-License-Identifier: MIT
 #include "devices/opencl/opencl_work.h"
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "devices/opencl/event_wait.h"
+#include "core/base/mutex.h"
 #include "devices/opencl/opencl_error.h"
+#include "devices/opencl/opencl_symbols.h"
 
 namespace uopd::devices::opencl {
+
+absl::StatusOr<StopWords> StopWords::Make(std::shared_ptr<OpenClContext> context, ClQueue* queue) {
+  constexpr size_t kBytes = 2 * kApart * sizeof(int32_t);
+  const OpenClApi& api = context->api();
+  const bool fine = (context->Number(kClDeviceSvmCapabilities) & kClSvmFineGrainBuffer) != 0;
+  void* data = api.clSVMAlloc(context->context(),
+                              kClMemReadWrite | (fine ? kClMemSvmFineGrainBuffer : 0), kBytes, 0);
+  if (data == nullptr) {
+    return absl::ResourceExhaustedError("The OpenCL driver has no memory for a stop word");
+  }
+  StopWords out(context, static_cast<int32_t*>(data), fine);
+  if (fine) {
+    std::fill_n(out.words_, 2 * kApart, 0);
+    return out;
+  }
+  const int32_t zero = 0;
+  UOPD_TRY(context->Check(
+      "clEnqueueSVMMemFill",
+      api.clEnqueueSVMMemFill(queue, data, &zero, sizeof zero, kBytes, 0, nullptr, nullptr)));
+  UOPD_TRY(context->Check("clFinish", api.clFinish(queue)));
+  return out;
+}
+
+StopWords::~StopWords() {
+  if (words_ != nullptr) context_->api().clSVMFree(context_->context(), words_);
+}
+
+void StopWords::Set(bool stop) {
+  if (!reachable_) return;
+  std::atomic_ref<int32_t>(words_[kApart]).store(stop ? 1 : 0, std::memory_order_relaxed);
+}
+
 namespace {
+
+struct EventDone {
+  Mutex mu;
+  std::condition_variable changed;
+  bool done UOPD_GUARDED_BY(mu) = false;
+};
+
+// Runs on a thread of the driver, perhaps after the wait has ended.
+void OnEvent(ClEvent*, ClInt, void* user) {
+  std::unique_ptr<std::shared_ptr<EventDone>> state(static_cast<std::shared_ptr<EventDone>*>(user));
+  MutexLock lock((*state)->mu);
+  (*state)->done = true;
+  (*state)->changed.notify_all();
+}
+
+bool Ended(const OpenClApi& api, ClEvent* event) {
+  ClInt status = kClComplete;
+  const ClInt code = api.clGetEventInfo(event, kClEventStatus, sizeof status, &status, nullptr);
+  return code != kClSuccess || status <= kClComplete;
+}
+
+// Returns when the command of `event` is done or has failed, or when the driver cannot tell. About
+// every millisecond it calls `meanwhile`. The driver's callback ends the wait; the status is also
+// polled, so a driver that never calls back does not hang this thread.
+void AwaitEvent(const OpenClApi& api, ClEvent* event, const std::function<void()>& meanwhile) {
+  constexpr std::chrono::milliseconds kTick(1);
+  if (Ended(api, event)) return;
+  auto state = std::make_shared<EventDone>();
+  auto* const user = new std::shared_ptr<EventDone>(state);  // OnEvent deletes it
+  if (api.clSetEventCallback(event, kClComplete, OnEvent, user) != kClSuccess) delete user;
+  for (bool ended = false; !ended;) {
+    meanwhile();
+    {
+      MutexLock lock(state->mu);
+      ended = lock.WaitUntil(state->changed, std::chrono::steady_clock::now() + kTick,
+                             [&]() UOPD_REQUIRES(state->mu) { return state->done; });
+    }
+    ended = ended || Ended(api, event);
+  }
+}
 
 // Commands of a batch. More would keep their buffers for long.
 constexpr size_t kMostCommands = 256;

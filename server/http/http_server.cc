@@ -15,8 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "core/base/telemetry/log.h"
-#include "server/http/accept.h"
 #include "server/http/connections.h"
+#include "server/http/open_metrics.h"
 #include "server/net/address.h"
 
 namespace uopd::http {

@@ -3,7 +3,7 @@
 //
 // Answers GET and HEAD only; any other path is 404. One thread serves all connections and never
 // blocks on one, so a client that sends or reads slowly delays nobody. /metrics is written as
-// OpenMetrics if the client's Accept header prefers that (accept.h). A request head must be
+// OpenMetrics if the client's Accept header prefers that (open_metrics.h). A request head must be
 // complete within kHeadLimit and kMaxHead bytes. If there are more than kMaxConnections, the oldest
 // is closed. The readiness function is called on that thread, so it should be quick. It is not
 // called after Stop() has returned. The server knows nothing of the engine. Errors of Start:

@@ -33,10 +33,28 @@
 #include "server/net/freed_memory.h"
 #include "server/net/listener.h"
 #include "server/net/offenders.h"
-#include "server/net/peer_counts.h"
 #include "server/net/unfinished_messages.h"
 
 namespace uopd::net {
+
+// How many connections each peer has. Only peers that have one cost memory: whoever is refused
+// leaves nothing.
+class PeerCounts {
+ public:
+  size_t Of(const std::string& peer) const {
+    const auto it = all_.find(peer);
+    return it == all_.end() ? 0 : it->second;
+  }
+  void Add(const std::string& peer) { ++all_[peer]; }
+  // REQUIRES: it was added.
+  void Remove(const std::string& peer) {
+    if (const auto it = all_.find(peer); --it->second == 0) all_.erase(it);
+  }
+  size_t peers() const { return all_.size(); }
+
+ private:
+  absl::flat_hash_map<std::string, size_t> all_;
+};
 
 struct AcceptorOptions {
   std::string greeting;  // first bytes of a client; empty: do not wait for any

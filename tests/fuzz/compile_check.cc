@@ -3,8 +3,7 @@
 
 #include "core/base/text.h"
 #include "core/codegen/codegen.h"
-#include "core/render/c_like/c.h"
-#include "core/render/llvm_ir.h"
+#include "core/render/formats.h"
 #include "core/schedule/schedule.h"
 
 namespace uopd::test {

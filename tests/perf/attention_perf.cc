@@ -8,7 +8,7 @@
 
 #include "core/base/text.h"
 #include "core/codegen/codegen.h"
-#include "core/render/llvm_ir.h"
+#include "core/render/formats.h"
 #include "devices/cpu/cpu_device.h"
 #include "server/worker/job/launch_shape.h"
 #include "tests/perf/perf.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What compiling the kernels of repeated structures takes on the CPU device: the longest kernel of
 // each graph of tests/support/repeated_graphs.h, whole and as it is cut
-// (core/schedule/limits/kernel_cost.h). docs/schedule.md has what was learned from it.
+// (core/schedule/limits/limit_size.cc). docs/schedule.md has what was learned from it.
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -11,7 +11,7 @@
 #include "core/codegen/codegen.h"
 #include "core/ir/graph.h"
 #include "core/ir/io/wire.h"
-#include "core/render/llvm_ir.h"
+#include "core/render/formats.h"
 #include "core/schedule/schedule.h"
 #include "devices/cpu/cpu_device.h"
 #include "tests/perf/perf.h"

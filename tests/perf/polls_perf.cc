@@ -8,7 +8,7 @@
 #include "core/codegen/codegen.h"
 #include "core/ir/graph.h"
 #include "core/ir/io/wire.h"
-#include "core/render/llvm_ir.h"
+#include "core/render/formats.h"
 #include "core/schedule/schedule.h"
 #include "devices/cpu/cpu_device.h"
 #include "server/worker/job/launch_shape.h"

@@ -10,7 +10,7 @@
 #include "core/ir/graph.h"
 #include "core/rewrite/rewriter.h"
 #include "core/rules/rules.h"
-#include "core/schedule/fusion/movement.h"
+#include "core/schedule/fusion/access.h"
 #include "tests/perf/rewrite_rows.h"
 
 namespace uopd::perf::rewrite_perf {

@@ -36,7 +36,7 @@ int32_t MarkerOf(const Plant& plant);
 std::optional<Plant> PlantOfText(std::string_view llvm_ir);
 std::optional<Plant> PlantOfObject(std::string_view object);
 
-// The text of a candidate (core/render/llvm_ir.h) with the plant in it. nullopt: it is not such a text.
+// The text of a candidate (RenderLlvmIr) with the plant in it. nullopt: it is not such a text.
 std::optional<std::string> Spoil(std::string_view llvm_ir, const Plant& plant);
 
 // slot 0 = slot 1 * slot 2 + the marker, i32 of n elements.

@@ -13,7 +13,7 @@
 #include <optional>
 #include <vector>
 
-#include "cache/base/lease/kept_lease.h"
+#include "cache/base/lease/lease_keeper.h"
 #include "cache/cluster/search_gate.h"
 #include "cache/lease_round.h"
 #include "cache/store.h"

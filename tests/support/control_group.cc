@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "absl/strings/str_join.h"
-#include "core/base/machine/group_folder.h"
+#include "core/base/machine/control_groups.h"
 #include "core/base/machine/small_file.h"
 #include "core/base/text.h"
 #include "core/base/unique_fd.h"

@@ -1,27 +1,99 @@
 // SPDX-License-Identifier: MIT
 // uopctl diagnose: collects what a maintainer asks for into one file, and names likely causes.
 //
-// Of what clients sent, only names of kernels are in it. Each part is collected by itself: what cannot be had is named, and the
-// rest is there.
+// Of what clients sent, only names of kernels are in it. Each part is collected by itself: what
+// cannot be had is named, and the rest is there.
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <ctime>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "client/cli/checks.h"
 #include "client/cli/command.h"
-#include "client/cli/diagnose/archive.h"
 #include "client/cli/diagnose/causes.h"
 #include "client/cli/envelope.h"
 #include "client/cli/http_get.h"
 #include "client/cli/operate/views.h"
+#include "core/base/output_file.h"
+#include "core/base/status.h"
 #include "core/base/text.h"
 
 namespace uopd::cli {
 namespace {
 
 using nlohmann::json;
+
+// A folder that is removed at the end. Only this user can look into it.
+class WorkFolder {
+ public:
+  static absl::StatusOr<WorkFolder> Make() {
+    std::error_code error;
+    const auto base = std::filesystem::temp_directory_path(error);
+    std::string path = (error ? "/tmp" : base.string()) + "/uopctl-XXXXXX";
+    if (mkdtemp(path.data()) == nullptr)
+      return absl::FailedPreconditionError(
+          Cat("no folder can be made at ", path, ": ", std::strerror(errno)));
+    return WorkFolder(std::move(path));
+  }
+  ~WorkFolder() {
+    std::error_code error;
+    if (!path_.empty()) std::filesystem::remove_all(path_, error);
+  }
+  WorkFolder(WorkFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  WorkFolder& operator=(WorkFolder&&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit WorkFolder(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+absl::Status RunProgram(std::vector<std::string> arguments) {
+  std::vector<char*> pointers;
+  for (std::string& one : arguments) pointers.push_back(one.data());
+  pointers.push_back(nullptr);
+  pid_t pid = -1;
+  const int error = posix_spawnp(&pid, pointers[0], nullptr, nullptr, pointers.data(), environ);
+  if (error != 0)
+    return absl::FailedPreconditionError(
+        Cat(arguments[0], " cannot be started: ", std::strerror(error)));
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(Cat(arguments[0], " failed"));
+}
+
+// Writes `files` (contents by name) as files of `folder` into a .tar.gz that only this user can
+// read. The system's tar makes it. Errors: of WriteFile; FAILED_PRECONDITION: there is no tar, or
+// it failed.
+absl::Status WriteArchive(const std::string& path, const std::string& folder,
+                          const std::map<std::string, std::string>& files) {
+  UOPD_ASSIGN(const WorkFolder work, WorkFolder::Make());
+  std::error_code error;
+  std::filesystem::create_directory(Cat(work.path(), "/", folder), error);
+  for (const auto& [name, contents] : files)
+    UOPD_TRY(WriteFile(Cat(work.path(), "/", folder, "/", name), contents));
+  const std::string archive = Cat(work.path(), "/archive");
+  UOPD_TRY(RunProgram({"tar", "-C", work.path(), "-czf", archive, "--", folder}));
+  std::stringstream bytes;
+  bytes << std::ifstream(archive, std::ios::binary).rdbuf();
+  if (bytes.str().empty()) return absl::FailedPreconditionError("tar made an empty archive");
+  return WriteFile(path, bytes.str(), {.mode = 0600, .keeps_mode = false});
+}
 
 struct DiagnoseFlags {
   std::string output, http = kHttpAddress;

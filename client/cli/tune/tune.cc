@@ -25,7 +25,6 @@
 #include "client/cli/checks.h"
 #include "client/cli/command.h"
 #include "client/cli/run/graph_run.h"
-#include "client/cli/tune/tune_svg.h"
 #include "client/cli/tune/tune_view.h"
 #include "client/cpp/net/wire_call.h"
 #include "core/base/mutex.h"

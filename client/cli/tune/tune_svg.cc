@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "client/cli/tune/tune_svg.h"
+#include "client/cli/tune/tune_view.h"
 
 #include <algorithm>
 #include <array>

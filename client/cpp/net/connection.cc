@@ -3,17 +3,60 @@
 
 #include <condition_variable>
 #include <cstring>
+#include <memory>
 #include <mutex>
 #include <set>
+#include <string>
+#include <string_view>
+#include <vector>
 
-#include "client/cpp/net/chunk_pool.h"
 #include "client/cpp/net/pipeline.h"
 #include "client/cpp/net/poll_sets.h"
 #include "client/cpp/net/session.h"
 #include "client/cpp/net/wire_call.h"
+#include "core/base/mutex.h"
 #include "core/base/text.h"
 
 namespace uopd::client {
+
+// Memory for chunks of uploads. A chunk that was sent is filled again: fresh memory costs a page
+// fault for every 4 KiB, which together take several times as long as the copy.
+//
+// Thread-safe. Chunks may outlive the pool.
+class ChunkPool {
+ public:
+  std::shared_ptr<const std::string> Copy(std::string_view bytes) {
+    auto chunk = free_->Take();
+    chunk->assign(bytes);
+    return {chunk.release(),
+            [free = free_](std::string* used) { free->Give(std::unique_ptr<std::string>(used)); }};
+  }
+
+ private:
+  class Free {
+   public:
+    std::unique_ptr<std::string> Take() {
+      MutexLock lock(mutex_);
+      if (chunks_.empty()) return std::make_unique<std::string>();
+      auto out = std::move(chunks_.back());
+      chunks_.pop_back();
+      return out;
+    }
+    void Give(std::unique_ptr<std::string> chunk) {
+      MutexLock lock(mutex_);
+      if (chunks_.size() < kMost) chunks_.push_back(std::move(chunk));
+    }
+
+   private:
+    // As many as are on the way (Connection::kMostUnansweredBytes).
+    static constexpr size_t kMost = 32;
+    Mutex mutex_;
+    std::vector<std::unique_ptr<std::string>> chunks_ UOPD_GUARDED_BY(mutex_);
+  };
+
+  const std::shared_ptr<Free> free_ = std::make_shared<Free>();
+};
+
 namespace {
 
 constexpr size_t kChunk = 1 << 20;

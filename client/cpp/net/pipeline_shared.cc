@@ -99,7 +99,7 @@ bool Pipeline::Complete(Item& item) {
     if (item.slot) {
       *upload.mutable_area() = range;
     } else if (item.payload != nullptr) {
-      upload.mutable_data()->swap(data_);  // memory that is there already (chunk_pool.h)
+      upload.mutable_data()->swap(data_);  // memory that is there already (ChunkPool)
       upload.mutable_data()->assign(item.payload->data() + item.payload_begin, item.payload_bytes);
     }
   }

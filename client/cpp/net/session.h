@@ -12,6 +12,7 @@
 #pragma once
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -21,11 +22,10 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
-#include "client/cpp/net/backoff.h"
-#include "client/cpp/net/stub_ref.h"
 #include "core/base/mutex.h"
 #include "core/base/status.h"
 #include "uopd/connection.h"
@@ -35,11 +35,58 @@ namespace uopd::client {
 
 inline constexpr uint32_t kApiVersion = 1;  // that this client speaks
 
+// Tries of a call while the daemon says that it is shutting down: about five seconds, in which
+// another one may take its place.
+inline constexpr int kTriesOfRestart = 9;
+
+// Backoff: how long a client waits before it tries again. The wait doubles with each try, and half
+// of it is random, so that the clients of a restarted daemon do not all come at the same time.
+class Backoff {
+ public:
+  static constexpr std::chrono::milliseconds kFirst{50}, kLongest{2000};
+
+  explicit Backoff(uint64_t seed) : random_(seed) {}
+
+  // The time to wait before the next try.
+  std::chrono::milliseconds Next() {
+    const auto most = next_.count();
+    next_ = std::min(next_ * 2, kLongest);
+    std::uniform_int_distribution<int64_t> between(most / 2, most);
+    return std::chrono::milliseconds(between(random_));
+  }
+
+ private:
+  std::mt19937_64 random_;
+  std::chrono::milliseconds next_ = kFirst;
+};
+
+// StubRef: the stub of a session, which another one may replace while calls go on. A call goes on
+// with the stub that it began with; its context keeps the channel. Thread-safe.
+class StubRef {
+ public:
+  using Stub = v1::UopdService::Stub;
+
+  // Null after Set(nullptr).
+  std::shared_ptr<Stub> get() const UOPD_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    return stub_;
+  }
+  std::shared_ptr<Stub> operator->() const { return get(); }
+  void Set(std::shared_ptr<Stub> stub) UOPD_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    std::swap(stub_, stub);  // the old one ends behind the lock, with `stub`
+  }
+
+ private:
+  mutable Mutex mutex_;
+  std::shared_ptr<Stub> stub_ UOPD_GUARDED_BY(mutex_);
+};
+
 class Session {
  public:
   static absl::StatusOr<std::unique_ptr<Session>> Open(ConnectOptions options);
-  // Only says Hello, and opens no session: for the queries alone. So it works where a daemon takes no more sessions. Calls are
-  // not repeated when the transport fails.
+  // Only says Hello, and opens no session: for the queries alone. So it works where a daemon takes
+  // no more sessions. Calls are not repeated when the transport fails.
   static absl::StatusOr<std::unique_ptr<Session>> Connect(ConnectOptions options);
   ~Session();
   Session(const Session&) = delete;
@@ -78,25 +125,26 @@ class Session {
   };
   absl::StatusOr<Exported> ExportCache(const v1::ExportCacheRequest& request,
                                        absl::FunctionRef<absl::Status(std::string_view)> take);
-  // Sends a bundle to the daemon. `read` returns the next bytes, and none at the end; `answer` gets what the daemon says about
-  // them. Not repeated when the transport fails.
+  // Sends a bundle to the daemon. `read` returns the next bytes, and none at the end; `answer` gets
+  // what the daemon says about them. Not repeated when the transport fails.
   absl::Status ImportCache(bool dry_run, absl::FunctionRef<absl::StatusOr<std::string>()> read,
                            absl::FunctionRef<void(const v1::ImportCacheResponse&)> answer);
 
-  // Watches a tuning operation until it is over. `take` gets the messages in order; an error of it ends the call. So does
-  // context.TryCancel() of another thread, with CANCELLED. `context` is new.
+  // Watches a tuning operation until it is over. `take` gets the messages in order; an error of it
+  // ends the call. So does context.TryCancel() of another thread, with CANCELLED. `context` is new.
   absl::Status WatchTune(grpc::ClientContext& context, const v1::WatchTuneRequest& request,
                          absl::FunctionRef<absl::Status(const v1::WatchTuneResponse&)> take);
 
   // For the Pipeline.
 
   std::shared_ptr<v1::UopdService::Stub> stub() { return stub_.get(); }
-  // Later calls make a new connection to the address: the daemon at this one is shutting down, and another may be there.
+  // Later calls make a new connection to the address: the daemon at this one is shutting down, and
+  // another may be there.
   void Reconnect();
   // Metadata of every call.
   void AddCredentials(grpc::ClientContext& context) const;
-  // Where the daemon gives memory to share, and the token for it. Both are empty if the daemon gives
-  // none, or if the token was taken before. Resume brings another token.
+  // Where the daemon gives memory to share, and the token for it. Both are empty if the daemon
+  // gives none, or if the token was taken before. Resume brings another token.
   struct Side {
     std::string suffix, token;
   };

@@ -13,11 +13,8 @@
 #include "core/ir/io/print.h"
 #include "core/ir/shape.h"
 #include "core/ir/verify/admit.h"
+#include "core/ir/verify/op_rules.h"
 #include "core/ir/verify/origin.h"
-#include "core/ir/verify/verify_bulk.h"
-#include "core/ir/verify/verify_group_mma.h"
-#include "core/ir/verify/verify_roles.h"
-#include "core/ir/verify/verify_wmma.h"
 
 namespace uopd::ir {
 namespace {
@@ -293,7 +290,7 @@ absl::Status VerifyDtypes(UOpContext& ctx, UOp u, Level level) {
       return IsInt(d) && IsStored(d) ? absl::OkStatus()
                                      : Invalid(Cat("IOTA gives integers, not ", Name(d)));
     case Op::DEFINE_VAR:
-      // In kernels, a float variable is an integer (core/schedule/prepare/float_variables.h).
+      // In kernels, a float variable is an integer (core/schedule/prepare/prepare.h).
       if (IsFloat(d) && (InTensor(level) || level == Level::kAny)) return absl::OkStatus();
       return HasDtype(u, Dtype::Index);
     case Op::RANGE:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/ir/verify/verify_bulk.h"
+#include "core/ir/verify/op_rules.h"
 
 #include <algorithm>
 #include <set>

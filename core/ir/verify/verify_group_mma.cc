@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/ir/verify/verify_group_mma.h"
+#include "core/ir/verify/op_rules.h"
 
 #include <algorithm>
 #include <set>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/render/c_like/opencl_c.h"
+#include "core/render/formats.h"
 
 #include <cmath>
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Writer of a linear kernel in a language of the C family. This class knows the lines of a kernel
-// (docs/ir_linear.md) and C's expressions; a class for each language (c.h, cuda_c.h, ...) knows the form of the
-// function, its memory, and what the language spells in its own way.
+// (docs/ir_linear.md) and C's expressions; a class for each language (c.cc, cuda_c.cc, ...) knows
+// the form of the function, its memory, and what the language spells in its own way.
 //
-// A value of a kernel is a variable v<number>. A vector is one variable for each lane, v<number>_<lane>, or an
-// array with a loop over the lanes (lane_loops).
+// A value of a kernel is a variable v<number>. A vector is one variable for each lane,
+// v<number>_<lane>, or an array with a loop over the lanes (lane_loops).
 //
 // One object renders one kernel.
 #pragma once
@@ -36,7 +36,8 @@ class CLikeWriter {
   virtual bool lane_loops() const { return false; }  // vectors are arrays
   // f16 is its bits, a uint16_t: the language cannot be relied on to have the type.
   virtual bool half_is_bits() const { return false; }
-  // x, an f32, rounded to tf32. Empty: the language has no instruction for it, and its targets no tf32.
+  // x, an f32, rounded to tf32. Empty: the language has no instruction for it, and its targets no
+  // tf32.
   virtual std::string Tf32(const std::string&) const { return {}; }
   // x, an f32, as the bits of a bf16; empty: the language has no such conversion.
   virtual std::string Bf16(const std::string&) const { return {}; }
@@ -51,7 +52,8 @@ class CLikeWriter {
   virtual std::string Module(const std::string& body) = 0;
   // Returns from the kernel if the stop word is set.
   virtual void Poll() = 0;
-  // Lines that only some languages have: SPECIAL, PARAM, BUFFER, INDEX, LOAD, STORE, BARRIER, WMMA, ...
+  // Lines that only some languages have: SPECIAL, PARAM, BUFFER, INDEX, LOAD, STORE, BARRIER, WMMA,
+  // ...
   virtual absl::Status OwnLine(ir::UOp u) = 0;
   virtual void Begin() {}  // called before the first line
 

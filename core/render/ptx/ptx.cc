@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/render/ptx/ptx.h"
+#include "core/render/formats.h"
 
 #include "core/base/telemetry/log.h"
 #include "core/ir/mma.h"

@@ -192,7 +192,7 @@ struct Constraints {
   absl::flat_hash_set<uint32_t> realise;  // nodes that must be realised
   absl::flat_hash_set<uint32_t> alone;    // STOREs and nodes that must not share a kernel
   std::set<AxisCut> cuts;                 // of one axis, each stride divides the next larger one
-  // Nodes that a divided kernel writes at the end of one of its parts (limit_size.h), with the
+  // Nodes that a divided kernel writes at the end of one of its parts (LimitSizes), with the
   // number of the part. Nodes of one part may share a kernel with each other and with nothing else.
   absl::flat_hash_map<uint32_t, int32_t> parts;
   int32_t n_parts = 0;

@@ -9,7 +9,7 @@
 //     of the kernel.
 //
 // The paths are those in the graph of roots, whose edges are values that one root computes and
-// another uses. Edges between STOREs into one slot are not known yet; ordering (ordering.h) finds
+// another uses. Edges between STOREs into one slot are not known yet; ordering (plan/plan.h) finds
 // them and adds constraints.
 #pragma once
 #include "core/schedule/fusion/fusion.h"

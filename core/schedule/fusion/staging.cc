@@ -79,7 +79,7 @@ uint32_t Staging::Depth(UOp u) {
   return depth_[f_.position[u.id()]];
 }
 
-// True if both demands become one after reductions with equal loops share them (share_ranges.h).
+// True if both demands become one after reductions with equal loops share them (ShareRanges).
 bool Staging::Shares(UOp u, const Demand& a, const Demand& b) {
   const UOp of_a = MaybeReduceOf(a), of_b = MaybeReduceOf(b);
   if (!of_a || !of_b) return false;

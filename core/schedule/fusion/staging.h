@@ -19,7 +19,7 @@
 //   computed * (work + kStageWork) + trips * load + lost threads + lost tiles
 //
 // against trips * work for computing u at each demand. Trips of reductions that will share their
-// loops (share_ranges.h) count once. Staging costs no launch and no traffic to memory. It may lose:
+// loops (ShareRanges) count once. Staging costs no launch and no traffic to memory. It may lose:
 //
 //   threads   Only the loops of the prefix are split among threads. If they have fewer iterations
 //             than there are threads, the kernel takes longer in proportion. A layer for one row

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/schedule/limits/limit_buffers.h"
+#include "core/schedule/limits/limits.h"
 
 #include <algorithm>
 

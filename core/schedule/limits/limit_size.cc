@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-#include "core/schedule/limits/limit_size.h"
+#include "core/schedule/limits/limits.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "core/ir/dtype.h"
-#include "core/schedule/limits/kernel_cost.h"
+#include "core/rules/instructions.h"
+#include "core/schedule/fusion/fusion.h"
 #include "core/schedule/lowering/lowering.h"
 
 namespace uopd::schedule {
@@ -12,6 +14,68 @@ namespace {
 
 using ir::Op;
 using ir::UOp;
+
+// Estimates how large the kernels of a fused graph will be, before they are lowered. The size
+// decides how long a kernel takes to compile; LimitSizes divides kernels that are too large.
+//
+// The size is a number of instructions: the lines of the kernel's kernel (core/codegen/codegen.h)
+// before loops are vectorised and unrolled. Codegen does that only as long as the kernel stays
+// small. docs/schedule.md, "How large a kernel may be", has the limits.
+struct KernelSize {
+  double instructions = 0;
+  int loops = 0;  // not counting the loops over the output
+  // The size as a fraction of the limit that it is closest to; a kernel may have at most 1.
+  double Part(const KernelLimits& limits) const {
+    return std::max(instructions / limits.max_instructions,
+                    static_cast<double>(loops) / limits.max_loops);
+  }
+};
+
+constexpr double kAddress = 2;  // instructions of an address, for each axis of the buffer
+constexpr double kLoop = 4;     // instructions of a loop: its variable, its end, its accumulator
+
+// What demand d of u adds to the size of its root, without its operands, which are demands
+// themselves.
+KernelSize SizeOf(const Fusion& fusion, UOp u, const Demand& d) {
+  switch (WayOf(fusion, u, d)) {
+    case Way::kForwarded:
+      return {};
+    case Way::kLoaded:
+    case Way::kStaged:
+      return {kAddress * static_cast<double>(d.access->index.size()) + 1, 0};
+    case Way::kComputed:
+      break;
+  }
+  KernelSize size;
+  if (u.Is(Op::REDUCE)) {
+    size.loops = static_cast<int>(d.reduce_ranges.size());
+    size.instructions = kLoop * (size.loops + 1) + rules::RoundingInstructions(u.dtype());
+  } else if (u.Is(Op::SCAN)) {
+    size.instructions = kLoop + rules::RoundingInstructions(u.dtype());
+  } else if (u.Is(Op::STACK)) {
+    size.instructions = 2 * static_cast<double>(u.n_src());
+  } else if (u.Is(Op::PAD)) {
+    size.instructions = 3;
+  } else {
+    size.instructions = rules::Instructions(u);
+  }
+  if (d.fills) size.loops += static_cast<int>(d.access->index.size());
+  return size;
+}
+
+// The sizes of all kernels, by root.
+std::vector<KernelSize> SizesOf(const Fusion& fusion) {
+  std::vector<KernelSize> sizes(fusion.roots.size());
+  for (size_t i = 0; i < fusion.order.size(); ++i) {
+    const UOp u = fusion.order[i];
+    for (const Demand& d : fusion.info[i].demands) {
+      const KernelSize size = SizeOf(fusion, u, d);
+      sizes[d.root].instructions += size.instructions;
+      sizes[d.root].loops += size.loops;
+    }
+  }
+  return sizes;
+}
 
 // A part ends at a size between these fractions of the limits. That leaves a choice of places, and
 // room for the loads and the recomputed values that a part has in addition.

@@ -11,9 +11,7 @@
 #include "core/ir/io/wire.h"
 #include "core/ir/verify/spec.h"
 #include "core/rules/ranges.h"
-#include "core/schedule/lowering/merge_ranges.h"
-#include "core/schedule/lowering/share_ranges.h"
-#include "core/schedule/lowering/split_ranges.h"
+#include "core/schedule/lowering/kernel_ranges.h"
 
 namespace uopd::schedule {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Lowering: makes the kernel graph of every root from the decisions of fusion (fusion.h). Runs
-// before ordering (ordering.h).
+// before ordering (plan/plan.h).
 //
 // Run makes a raw graph over *placeholders*. A placeholder, BUFFER {k}, is one state of a buffer
 // that the kernel reads or writes: outputs first, then reads in order of use. The raw graph is
@@ -65,7 +65,7 @@ class Lowering {
   // some are missing.
   std::vector<Kernel> Run(Fusion& fusion);
   // The final graph: buffers are PARAMs, adjacent ranges are merged if no index becomes harder
-  // (merge_ranges.h), ranges are numbered in nesting order. The result lives as long as this
+  // (MergeRanges), ranges are numbered in nesting order. The result lives as long as this
   // object. INTERNAL if it does not verify.
   absl::StatusOr<const FinishedKernel*> Finish(const Kernel& kernel);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/schedule/lowering/merge_ranges.h"
+#include "core/schedule/lowering/kernel_ranges.h"
 
 #include "absl/container/flat_hash_set.h"
 #include "core/ir/build.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/schedule/lowering/share_ranges.h"
+#include "core/schedule/lowering/kernel_ranges.h"
 
 #include <algorithm>
 #include <map>

@@ -18,7 +18,7 @@ namespace uopd::schedule {
 
 struct MultiDeviceOptions {
   std::string_view default_device;  // device of PARAMs that name none
-  int64_t ring_threshold = 0;       // elements; see allreduce.h
+  int64_t ring_threshold = 0;       // elements; see AllReduce
 };
 
 // The graph without MULTI; the same graph if it has none. INVALID_ARGUMENT, with the node, if

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/schedule/plan/memory_plan.h"
+#include "core/schedule/plan/plan.h"
 
 #include <algorithm>
 #include <bit>

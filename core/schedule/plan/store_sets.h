@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Persistent sets of small numbers, which share their common subsets. Ordering (ordering.h) keeps
+// Persistent sets of small numbers, which share their common subsets. Ordering (plan.h) keeps
 // the STOREs of each state of the slots in such sets.
 //
 // A chain of n STOREs has n states; the i-th contains i STOREs. As lists, these would take n²

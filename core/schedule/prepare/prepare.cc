@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/ir/build.h"
+#include "core/ir/graph.h"
 #include "core/ir/shape.h"
 #include "core/schedule/prepare/cut_reduce.h"
 #include "core/schedule/prepare/softmax_product.h"
@@ -41,8 +42,8 @@ bool IsInMemory(UOpContext& ctx, UOp u) {
   }
 }
 
-// The REDUCE u as two if that is cheaper (split_reduce.h, split_for_blocks.h); else u. `is_spread`: values of more
-// elements are computed from the result.
+// The REDUCE u as two if that is cheaper (split_reduce.h, split_for_blocks.h); else u. `is_spread`:
+// values of more elements are computed from the result.
 UOp SplitReduce(UOpContext& ctx, Accesses& accesses, UOp u, const Options& options,
                 bool is_spread) {
   const KernelLimits& limits = options.LimitsFor(u.src(0));
@@ -53,7 +54,8 @@ UOp SplitReduce(UOpContext& ctx, Accesses& accesses, UOp u, const Options& optio
   return cut ? CutReduce(ctx, u, *cut, blocks && is_spread) : u;
 }
 
-// By id: whether values of more elements are computed from the elements of the node, without a reduction between.
+// By id: whether values of more elements are computed from the elements of the node, without a
+// reduction between.
 std::vector<bool> SpreadNodes(UOpContext& ctx, const std::vector<UOp>& order) {
   std::vector<bool> out(ctx.size(), false);
   for (size_t i = order.size(); i-- > 0;) {
@@ -141,6 +143,25 @@ UOp Prepare(UOpContext& ctx, Accesses& accesses, const std::vector<UOp>& order,
     done[u.id()] = made;
   }
   return done[order.back().id()];
+}
+
+using ir::Dtype;
+using ir::UOp;
+
+UOp LowerFloatVariables(ir::UOpContext& ctx, std::span<const UOp> order) {
+  ir::Substitution map;
+  for (UOp u : order) {
+    if (!ir::IsFloat(u.dtype())) continue;
+    if (u.Is(ir::Op::BIND)) {
+      const UOp variable = map.at(u.src(0).id());  // before the table grows
+      map[u.id()] = variable;
+    }
+    if (!u.Is(ir::Op::DEFINE_VAR)) continue;
+    const UOp bits = ir::Variable(ctx, u.text(), INT64_MIN, INT64_MAX);
+    const UOp wide = ir::Bitcast(ctx, ir::Cast(ctx, bits, Dtype::I64), Dtype::F64);
+    map[u.id()] = ir::Cast(ctx, wide, u.dtype());
+  }
+  return ir::Substitute(ctx, order.back(), map);
 }
 
 }  // namespace uopd::schedule

@@ -4,12 +4,15 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <map>
+#include <utility>
 
 #include "core/ir/build.h"
+#include "core/ir/context.h"
 #include "core/ir/shape.h"
+#include "core/schedule/prepare/axis_map.h"
 #include "core/schedule/prepare/rebuild.h"
 #include "core/schedule/prepare/softmax_product.h"
-#include "core/schedule/prepare/split_axis.h"
 
 namespace uopd::schedule {
 namespace {
@@ -21,13 +24,129 @@ using ir::SymbolicDims;
 using ir::UOp;
 using ir::UOpContext;
 
-// A row of scores of one block is this part of the longest row that can be staged: codegen computes several rows at once.
+// Computes values with one axis of `size` elements as two: (outer, inner). The last elements of the
+// two are padding where outer * inner > size; their values are unspecified. A RESHAPE at the end
+// would have the same elements, but the loops over what it is computed from would be over the one
+// axis: what is computed for one element of `outer` could not be kept in an array of its own
+// (fusion/staging.h). So the RESHAPE goes down to what the value is computed from: through
+// elementwise ops, reductions of other axes and views that keep the axis whole.
+class AxisSplitter {
+ public:
+  AxisSplitter(ir::UOpContext& ctx, int64_t size, int64_t outer, int64_t inner)
+      : ctx_(ctx), size_(size), outer_(outer), inner_(inner) {}
+
+  // x with axis `axis`, whose size is `size`, as two.
+  ir::UOp Split(ir::UOp x, size_t axis);
+
+ private:
+  ir::UOp Made(ir::UOp x, size_t axis);
+  ir::UOp AtEnd(ir::UOp x, size_t axis);
+  ir::UOp Position(ir::UOp x, size_t axis);
+  ir::UOp SourceOf(ir::UOp x, size_t i, size_t axis);
+  ir::SymbolicDims DimsOf(ir::UOp x, size_t axis);
+
+  ir::UOpContext& ctx_;
+  const int64_t size_, outer_, inner_;
+  std::map<std::pair<uint32_t, size_t>, ir::UOp> done_;  // by id and axis
+};
+
+UOp AxisSplitter::Split(UOp x, size_t axis) {
+  const std::pair key{x.id(), axis};
+  const auto found = done_.find(key);
+  if (found != done_.end()) return found->second;
+  return done_[key] = Made(x, axis);
+}
+
+// The shape of x with the axis as two.
+SymbolicDims AxisSplitter::DimsOf(UOp x, size_t axis) {
+  const ir::Shape& shape = *ctx_.ShapeOf(x);
+  SymbolicDims dims(shape.begin(), shape.end());
+  const bool one = dims[axis].IsConstInt(1);
+  dims[axis] = ctx_.Idx(one ? 1 : outer_);
+  dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(axis) + 1, ctx_.Idx(one ? 1 : inner_));
+  return dims;
+}
+
+// By RESHAPE, with zeros as padding.
+UOp AxisSplitter::AtEnd(UOp x, size_t axis) {
+  const SymbolicDims dims = DimsOf(x, axis);
+  if (outer_ * inner_ != size_ && !dims[axis].IsConstInt(1)) {
+    SymbolicDims padded(ctx_.ShapeOf(x)->begin(), ctx_.ShapeOf(x)->end());
+    padded[axis] = ctx_.Idx(outer_ * inner_);
+    const SymbolicDims zeros(padded.size(), ctx_.Idx(0));
+    x = ir::Pad(ctx_, x, ir::ShapeArg(ctx_, zeros), ir::ShapeArg(ctx_, padded));
+  }
+  return ir::Reshape(ctx_, x, ir::ShapeArg(ctx_, dims));
+}
+
+// The position along the axis itself.
+UOp AxisSplitter::Position(UOp x, size_t axis) {
+  const UOp shape = ir::ShapeArg(ctx_, DimsOf(x, axis));
+  const auto at = static_cast<int64_t>(axis);
+  const UOp block =
+      ir::Mul(ctx_, ir::Iota(ctx_, x.dtype(), shape, at), ctx_.Int(x.dtype(), inner_));
+  return ir::Add(ctx_, block, ir::Iota(ctx_, x.dtype(), shape, at + 1));
+}
+
+// Source i of the elementwise op or EXPAND x. Shapes are aligned at their last axes.
+UOp AxisSplitter::SourceOf(UOp x, size_t i, size_t axis) {
+  const UOp s = x.src(i);
+  const size_t missing = ctx_.ShapeOf(x)->size() - ctx_.ShapeOf(s)->size();
+  return axis < missing ? s : Split(s, axis - missing);
+}
+
+UOp AxisSplitter::Made(UOp x, size_t axis) {
+  const auto at = static_cast<int64_t>(axis);
+  const size_t rank = ctx_.ShapeOf(x)->size();
+  if ((*ctx_.ShapeOf(x))[axis].IsConstInt(1)) return AtEnd(x, axis);
+  if (x.Is(ir::kElementwiseOps) || x.Is(Op::DETACH)) {
+    SymbolicDims srcs;
+    for (size_t i = 0; i < x.n_src(); ++i) srcs.push_back(SourceOf(x, i, axis));
+    return ctx_.WithSources(x, srcs);
+  }
+  if (x.Is(Op::EXPAND))
+    return ir::Expand(ctx_, SourceOf(x, 0, axis), ir::ShapeArg(ctx_, DimsOf(x, axis)));
+  if (x.Is(Op::IOTA)) {
+    const int64_t along = x.arg().AsInt();
+    if (along == at) return Position(x, axis);
+    return ir::Iota(ctx_, x.dtype(), ir::ShapeArg(ctx_, DimsOf(x, axis)),
+                    along + (along > at ? 1 : 0));
+  }
+  if (x.Is(Op::REDUCE)) {
+    ir::Dims axes;
+    for (int64_t a : x.reduce_axes()) axes.push_back(a + (a > at ? 1 : 0));
+    return ir::ReduceAxes(ctx_, x.reduce_op(), Split(x.src(0), axis), axes);
+  }
+  if (x.Is(Op::PERMUTE)) {
+    ir::Dims order;
+    for (int64_t from : x.ints()) {
+      order.push_back(from + (from > x.ints()[axis] ? 1 : 0));
+      if (from == x.ints()[axis]) order.push_back(from + 1);
+    }
+    return ir::Permute(ctx_, Split(x.src(0), static_cast<size_t>(x.ints()[axis])), order);
+  }
+  if (x.Is(Op::RESHAPE)) {
+    AxisMap map(rank, -1);
+    map[axis] = static_cast<int>(axis);
+    const AxisMap below = MapBelow(ctx_, x, map);
+    const auto source = std::ranges::find(below, static_cast<int>(axis));
+    if (source != below.end()) {
+      const UOp s = Split(x.src(0), static_cast<size_t>(source - below.begin()));
+      return ir::Reshape(ctx_, s, ir::ShapeArg(ctx_, DimsOf(x, axis)));
+    }
+  }
+  return AtEnd(x, axis);
+}
+
+// A row of scores of one block is this part of the longest row that can be staged: codegen computes
+// several rows at once.
 constexpr int64_t kPart = 16;
 constexpr int64_t kLeastBlock =
     4;  // keys; with fewer, the blocks' results are as many as the scores
 
-// With fewer scores for each key, such as those of one query, scores take little memory beside keys and values, and storing them is
-// cheaper: the kernels that do nothing else read keys and values faster.
+// With fewer scores for each key, such as those of one query, scores take little memory beside keys
+// and values, and storing them is cheaper: the kernels that do nothing else read keys and values
+// faster.
 constexpr double kLeastScores = 8;
 
 class SoftmaxSplitter {
@@ -98,7 +217,8 @@ class SoftmaxSplitter {
     const auto a = static_cast<int64_t>(axis);
     return ir::ReduceAxes(ctx_, op, x, std::span(&a, 1));
   }
-  // In memory, the blocks (axis `axis`) outermost: so the order of the other axes, whatever it is, stays.
+  // In memory, the blocks (axis `axis`) outermost: so the order of the other axes, whatever it is,
+  // stays.
   UOp Written(UOp x, size_t axis) {
     ir::Dims to = {static_cast<int64_t>(axis)}, back;
     for (int64_t a = 0; a < static_cast<int64_t>(ctx_.ShapeOf(x)->size()); ++a) {
@@ -130,7 +250,8 @@ class SoftmaxSplitter {
                      ctx_.Const(s.dtype(), -std::numeric_limits<double>::infinity()));
   }
 
-  // What a value of each block is in the product, whose axis `axis` the keys are: along that axis the blocks.
+  // What a value of each block is in the product, whose axis `axis` the keys are: along that axis
+  // the blocks.
   UOp InProduct(UOp x, const SoftmaxProduct& view, UOp product, size_t axis) {
     const auto at = static_cast<size_t>(view.softmax.axis);
     SymbolicDims all = DimsOf(x);
@@ -168,8 +289,8 @@ class SoftmaxSplitter {
         side == 0 ? ir::Mul(ctx_, factor, mul.src(1)) : ir::Mul(ctx_, mul.src(0), factor);
     const UOp terms = ir::Cast(ctx_, WithBelow(ctx_, reduce.src(0), mul, product), wide_);
     const UOp inside = Reduced(Op::ADD, Split(terms, axis), axis + 1);
-    // Values of a block, once for each of its results. The results use them element by element, so that one kernel computes and
-    // writes all three (fusion.h). Without keys, 0 instead of 0 / 0.
+    // Values of a block, once for each of its results. The results use them element by element, so
+    // that one kernel computes and writes all three (fusion.h). Without keys, 0 instead of 0 / 0.
     const UOp m = Written(InProduct(most, view, product, axis), axis),
               l = Written(InProduct(sum, view, product, axis), axis);
     const UOp any = ir::And(ctx_, ir::Alu(ctx_, Op::CMPNE, {m, number(wide_, kNever)}),

@@ -4,8 +4,10 @@
 //
 //   uopd-ptxc --version   prints the compiler's version, "13.5"
 //   uopd-ptxc --messages sm_90
-//                         compiles the text of standard input, and prints what the compiler says: registers, spills, advice
-//   uopd-ptxc sm_90       serves texts from standard input until its end (devices/cuda/ptxc_server.h)
+//                         compiles the text of standard input, and prints what the compiler says:
+//                         registers, spills, advice
+//   uopd-ptxc sm_90       serves texts from standard input until its end
+//                         (devices/cuda/ptxc_compiler.h)
 //
 // NVIDIA's compiler takes longer to set itself up than to compile a small kernel. So it is set up once, and compiles one
 // text after the other in this process. A child process for each text would read the compiler's pages again, which takes

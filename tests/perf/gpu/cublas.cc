@@ -2,7 +2,7 @@
 #include "tests/perf/gpu/cublas.h"
 
 #include "core/base/text.h"
-#include "devices/dl/library.h"
+#include "devices/dl/symbol_table.h"
 #include "devices/gpu/gpu_context.h"
 #include "devices/gpu/gpu_memory.h"
 #include "tests/perf/perf.h"

@@ -15,7 +15,7 @@
 #include "core/base/text.h"
 #include "core/codegen/codegen.h"
 #include "core/ir/io/wire.h"
-#include "core/render/llvm_ir.h"
+#include "core/render/formats.h"
 #include "core/schedule/schedule.h"
 #include "devices/cpu/cpu_device.h"
 

@@ -4,7 +4,7 @@
 #include <regex>
 
 #include "core/base/text.h"
-#include "core/render/amdgpu_ir.h"
+#include "core/render/formats.h"
 #include "devices/cpu/cpu_compiler.h"
 #include "devices/cpu/cpu_jit.h"
 #include "tests/support/amdgpu/block_runner.h"

@@ -8,7 +8,7 @@
 #include "core/interp/interpreter.h"
 #include "core/ir/graph.h"
 #include "core/ir/io/linear_text.h"
-#include "devices/interp/interp_target.h"
+#include "devices/interp/interp_device.h"
 
 namespace uopd::tests {
 

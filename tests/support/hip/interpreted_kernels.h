@@ -11,7 +11,7 @@
 #include "core/base/mutex.h"
 #include "core/base/target/target.h"
 #include "devices/api/compiler.h"
-#include "devices/interp/interp_compiler.h"
+#include "devices/interp/interp_device.h"
 #include "tests/support/cuda/fake_cuda.h"
 
 namespace uopd::tests {

@@ -7,7 +7,6 @@
 #include "client/cpp/graph/build.h"
 #include "client/cpp/ops/common.h"
 #include "client/cpp/ops/elementwise/operands.h"
-#include "client/cpp/ops/elementwise/sigmoid.h"
 #include "client/cpp/ops/sized.h"
 #include "core/ir/analysis/polynomial.h"
 #include "core/ir/analysis/sizes.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Elementwise functions made of exp2, log2, sin, sqrt and polynomials. A function is divided into branches,
-// each without cancellation and with a slope that is finite where the function's is: gradients are those of
-// the branches. Magnitudes are therefore not taken by Abs, whose gradient at 0 is 0.
+// Elementwise functions made of exp2, log2, sin, sqrt and polynomials. A function is divided into
+// branches, each without cancellation and with a slope that is finite where the function's is:
+// gradients are those of the branches. Magnitudes are therefore not taken by Abs, whose gradient at
+// 0 is 0.
 #include "uopd/math.h"
 
 #include <cmath>
@@ -11,12 +12,76 @@
 
 #include "client/cpp/ops/common.h"
 #include "client/cpp/ops/elementwise/operands.h"
-#include "client/cpp/ops/elementwise/polynomials.h"
 
 namespace uopd::client::fn {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
+
+// Coefficients of polynomials, lowest power first: Chebyshev interpolation, computed with 60
+// digits. Those named F32 are for f32, with an error below 1e-9 of the function; those named F64
+// for f64, below 2e-17. Functions that are odd are x + x u P(u) with u = x^2, so that the rounding
+// of P hardly counts.
+
+// atan(x), for |x| <= 1.
+constexpr double kAtanF32[] = {
+    -0.333333332933011735,  0.199999902759472717,   -0.142853179639073033,   0.111047067886442191,
+    -0.090367423420707812,  0.0741749696430051053,  -0.0576071608312811733,  0.0383274459830648437,
+    -0.0192610813227658827, 0.00620725453378005039, -0.000936299471949601501};
+constexpr double kAtanF64[] = {
+    -0.333333333333333328,    0.199999999999995532,    -0.14285714285648404,
+    0.11111111107234799,      -0.0909090896955740314,  0.0769230535467865481,
+    -0.066666364357776927,    0.0588207495637129457,   -0.052612657357094544,
+    0.0475208677357665614,    -0.0430811965533047127,  0.0387264021404263245,
+    -0.0337501320016197343,   0.0275679422973446767,   -0.0202387069863935158,
+    0.0127561729076942975,    -0.00657568334415169863, 0.00262297789190608902,
+    -0.000751847252697382152, 0.0001368724853148122,   -0.0000118325054175556928};
+
+// asin(x), for x^2 <= 1/2.
+constexpr double kAsinF32[] = {0.166666666453107408,   0.0750000852303086706, 0.0446372963600293407,
+                               0.0305212410595816843,  0.0206219594400169479, 0.0297783512383039168,
+                               -0.0384724870651722822, 0.143270987000149303,  -0.175735771753844587,
+                               0.127554733190858087};
+constexpr double kAsinF64[] = {
+    0.166666666666666678,  0.0749999999999841207,   0.0446428571466556338, 0.030381944084994415,
+    0.0223721770065477001, 0.0173522215392011873,   0.013975730180211136,  0.0113992460148346797,
+    0.0113109248289554622, -0.00329419273800909219, 0.0737734386867911415, -0.280994793227532798,
+    0.952265420570821958,  -2.35352978602321232,    4.38471193924099526,   -5.88323341699902239,
+    5.43638446231858858,   -3.09485476051997159,    0.838767409954492713};
+
+// tanh(x), for x^2 <= 0.4.
+constexpr double kTanhF32[] = {-0.333333331493745071,   0.133333001461889147,
+                               -0.0539584616274522014,  0.0217625029073592639,
+                               -0.00832318705827877452, 0.00226950168416235399};
+constexpr double kTanhF64[] = {
+    -0.333333333333333328,    0.133333333333329623,      -0.05396825396781054,
+    0.0218694885153523469,    -0.00886323502430610598,   0.00359212076087084099,
+    -0.00145576769406594546,  0.000589622148687205986,   -0.000237467565982232508,
+    0.0000923274970808537096, -0.0000309291254738646702, 6.35434081485971921e-6};
+
+// atanh(x), for |x| <= 1/2.
+constexpr double kAtanhF32[] = {0.333333334373071074, 0.199999593362158268, 0.142882860428112852,
+                                0.110508303952239909, 0.097519408657411682, 0.040916230718241737,
+                                0.156291653818563698};
+constexpr double kAtanhF64[] = {0.333333333333333328,  0.200000000000008649,  0.14285714285490105,
+                                0.111111111339389688,  0.0909090788150918814, 0.0769234594027063833,
+                                0.0666588635270188413, 0.058930996925900416,  0.0516076988114716203,
+                                0.0544191541823458718, 0.0122924487285405317, 0.135579039136922984,
+                                -0.144504911834144678, 0.210980978859757969};
+
+// asinh(x), for |x| <= 1.
+constexpr double kAsinhF32[] = {
+    -0.166666666182902166,   0.0749999028345629651,  -0.0446395814327522995, 0.0303382815567897386,
+    -0.0220692439508995915,  0.0161022092011612581,  -0.0106408076118267277, 0.00553051404649460614,
+    -0.00188384545770130592, 0.000302824278604538941};
+constexpr double kAsinhF64[] = {
+    -0.166666666666666662,    0.074999999999996494,    -0.0446428571423881779,
+    0.0303819444194238044,    -0.0223721583812257785,  0.0173527520528795839,
+    -0.0139646992448146598,   0.0115506032235137493,   -0.00975428099141061329,
+    0.00835625586954638672,   -0.00718942071198743316, 0.00609578399411653673,
+    -0.00493556961432159961,  0.00365585295155196422,  -0.00235761644909154068,
+    0.00125523408043933541,   -0.00051995927491869162, 0.000155169739618862867,
+    -0.000029430312431991292, 2.64947771345817168e-6};
 
 // x + x u P(u), u = x^2.
 Tensor OddPolynomial(const Tensor& x, std::span<const double> f32, std::span<const double> f64) {
@@ -81,8 +146,8 @@ ArcParts ArcPartsOf(const Tensor& x) {
   return {high, s + s * (u * PolynomialOf(u, kAsinF32, kAsinF64))};
 }
 
-// exp(x) / 2. Near the end of the range exp(x) overflows before the half does: there it is exp(x - k ln(2)) * 2^(k - 1), with a k
-// for which k ln(2) is nearly a number of the dtype.
+// exp(x) / 2. Near the end of the range exp(x) overflows before the half does: there it is exp(x -
+// k ln(2)) * 2^(k - 1), with a k for which k ln(2) is nearly a number of the dtype.
 Tensor HalfExp(const Tensor& x) {
   const bool wide = Is64(x);
   const double k_ln2 = wide ? 0x1.62066151add8bp10 : 0x1.45c778p7;
@@ -156,7 +221,8 @@ Tensor Atan(const Tensor& x, Site site) { return InWide("Atan", x, site, AtanOf)
 
 Tensor Atan2(Operand y, Operand x) {
   return OfPair("Atan2", y, x, [](const Tensor& b, const Tensor& a) {
-    // Of the two quotients the one that is within [-1, 1]. That of two zeros is 0, of two infinities 1.
+    // Of the two quotients the one that is within [-1, 1]. That of two zeros is 0, of two
+    // infinities 1.
     const Tensor size_a = a.Abs(), size_b = b.Abs(), steep = size_a < size_b;
     const Tensor zeros = (a == 0.0) & (b == 0.0), infinite = (size_a == kInf) & (size_b == kInf);
     const Tensor over = Where(infinite, Copysign(1.0, b), Where(steep, a, b));
@@ -198,8 +264,9 @@ Tensor Tanh(const Tensor& x, Site site) {
 Tensor Asinh(const Tensor& x, Site site) { return InWide("Asinh", x, site, AsinhOf); }
 Tensor Acosh(const Tensor& x, Site site) {
   return InWide("Acosh", x, site, [](const Tensor& v) {
-    // Up to 3 by asinh, so that what is near 1 keeps its digits, and the slope there is infinite, not NaN. Below -1 there is no value,
-    // but 1 / sqrt(x^2 - 1) is a slope as elsewhere: that of -acosh(-x).
+    // Up to 3 by asinh, so that what is near 1 keeps its digits, and the slope there is infinite,
+    // not NaN. Below -1 there is no value, but 1 / sqrt(x^2 - 1) is a slope as elsewhere: that of
+    // -acosh(-x).
     const Tensor negative = v < 0.0, a = Where(negative, v.Neg(), v);
     const Tensor small = a<3.0, large = a> Large(v), inside = a < 1.0;
     const Tensor near = AsinhOf(((Guarded(small & inside.Not(), a, 2) - 1.0) * 0.5).Sqrt()) * 2.0;
@@ -294,7 +361,8 @@ Tensor NanToNum(const Tensor& x, double nan, std::optional<double> posinf,
                 std::optional<double> neginf, Site site) {
   if (auto error = FirstError("NanToNum", {&x}, site)) return *error;
   if (!ir::IsFloat(x.dtype())) return Another(x);
-  // The largest finite value: all bits but the lowest one of the exponent, that is, just below infinity.
+  // The largest finite value: all bits but the lowest one of the exponent, that is, just below
+  // infinity.
   const Dtype d = x.dtype();
   const double top = d == Dtype::F8E4M3   ? 448
                      : d == Dtype::F8E5M2 ? 57344

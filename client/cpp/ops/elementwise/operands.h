@@ -2,11 +2,13 @@
 // The operands of an elementwise operation: promotion, and the first error. Internal to the library.
 #pragma once
 #include <initializer_list>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "client/cpp/graph/build.h"
 #include "core/ir/build.h"
+#include "uopd/tensor.h"
 
 namespace uopd::client {
 
@@ -85,5 +87,9 @@ class Operands {
   Dtype dtype_ = Dtype::Void;
   Site site_ = Site::current();
 };
+
+// a / b, if b is 1 + e with e = exp(x): the sigmoid of x if a is e, else a times the sigmoid of -x.
+// As quotients they, and their gradients, are infinity / infinity or 0 * infinity for large x.
+std::optional<Tensor> MaybeSigmoid(const Operand& a, const Operand& b);
 
 }  // namespace uopd::client

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "client/cpp/ops/elementwise/sigmoid.h"
+#include "client/cpp/ops/elementwise/operands.h"
 
 #include "client/cpp/graph/build.h"
 #include "client/cpp/ops/common.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Structure of PTX: what stands in it and what does not. gpu_compile_test.cc assembles it.
-#include "core/render/ptx/ptx.h"
+#include "core/render/formats.h"
 
 #include "core/base/target/gpu_targets.h"
 #include "core/base/text.h"

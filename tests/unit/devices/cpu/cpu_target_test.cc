@@ -7,8 +7,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "devices/cpu/cpu_caches.h"
-
 namespace uopd::devices::cpu {
 namespace {
 

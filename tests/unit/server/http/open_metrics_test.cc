@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/http/accept.h"
 #include "server/http/metrics_pages.h"
 
 namespace uopd::http {

@@ -9,7 +9,6 @@
 #include <limits>
 #include <vector>
 
-#include "client/cli/tune/tune_svg.h"
 #include "client/cpp/net/tune_points.h"
 
 namespace uopd::cli {

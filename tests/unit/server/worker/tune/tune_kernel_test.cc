@@ -7,7 +7,7 @@
 #include "core/ir/build.h"
 #include "core/ir/verify/spec.h"
 #include "gtest/gtest.h"
-#include "server/worker/job/fill_pattern.h"
+#include "server/worker/job/measure_buffers.h"
 #include "tests/unit/server/worker/workers.h"
 
 namespace uopd::worker {
