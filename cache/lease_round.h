@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A round of a load under a lease: asks for the lease and says what is to be done. Nothing here computes, and nothing waits
-// for another owner: LoadGroup (load_or_compute.h) does so with threads, a simulation with events.
+// A round of a load under a lease: asks for the lease and says what is to be done. Nothing here
+// computes, and nothing waits for another owner: LoadGroup (load_or_compute.h) does so with
+// threads, a simulation with events.
 #pragma once
 #include <string>
 
@@ -24,8 +25,8 @@ struct Round {
   std::string holder;  // kElsewhere
 };
 
-// A value that exists but cannot be read, or a lease that is lost again and again, would make a load endless. After
-// this many rounds it computes without a lease.
+// A value that exists but cannot be read, or a lease that is lost again and again, would make a
+// load endless. After this many rounds it computes without a lease.
 inline constexpr int kMaxRounds = 8;
 
 // REQUIRES: options.lease_ttl_us > 0. Fails as options.may_compute does.

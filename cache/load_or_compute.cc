@@ -122,7 +122,8 @@ class Load {
       // The new owner decides the value, and all loads should return the same value.
       UOPD_ASSIGN(auto awaited, Await());
       if (awaited) return awaited;
-      // There is no new owner, or none who puts a value. A value without a lease keeps no other one out.
+      // There is no new owner, or none who puts a value. A value without a lease keeps no other one
+      // out.
       store_.Put(key_, *loaded.bytes, loaded.cost_us).IgnoreError();
     }
     return loaded;

@@ -5,10 +5,10 @@
 // Within a process one caller computes and the others wait. With a lease, the same is true across
 // the processes that share the store: the others watch for the value, and take over when the owner
 // dies. The lease is renewed as long as the computation takes. If the lease is lost nevertheless,
-// the computation is cancelled and the load waits for the value of the new owner. Nobody waits for ever: an owner
-// that never ends, or a server that lies about leases, costs a load its patience, and then it computes. A store that
-// fails never makes the request fail: the value is computed instead. Errors of `compute` go to the
-// current waiters and are not kept.
+// the computation is cancelled and the load waits for the value of the new owner. Nobody waits for
+// ever: an owner that never ends, or a server that lies about leases, costs a load its patience,
+// and then it computes. A store that fails never makes the request fail: the value is computed
+// instead. Errors of `compute` go to the current waiters and are not kept.
 #pragma once
 #include <functional>
 #include <memory>
@@ -43,18 +43,19 @@ struct LoadOptions {
   // dies.
   int64_t lease_ttl_us = 0;
   std::string owner;  // readable name of the owner of the lease
-  // Whether to wait while this owner holds the lease. If not, the load ends with ABORTED, so that the
-  // caller can do something else first. Null: waits for everybody.
+  // Whether to wait while this owner holds the lease. If not, the load ends with ABORTED, so that
+  // the caller can do something else first. Null: waits for everybody.
   std::function<bool(std::string_view holder)> waits_for;
-  // How long to wait for other processes, all waits together. Then the value is computed here, without a lease. After
-  // waits in vain those that follow are shorter (Patience).
+  // How long to wait for other processes, all waits together. Then the value is computed here,
+  // without a lease. After waits in vain those that follow are shorter (Patience).
   std::chrono::microseconds patience = std::chrono::minutes(2);
   // Nobody's request waits for the load: it may ask a shared server that is too slow for requests.
   bool patient = false;
-  // Asked before each try to take a lease. Its failure ends the load, so that nothing is computed now. Null: always OK.
+  // Asked before each try to take a lease. Its failure ends the load, so that nothing is computed
+  // now. Null: always OK.
   std::function<absl::Status()> may_compute;
-  // Ends the computation when its lease could not be renewed for its whole time to live, because somebody else may hold it
-  // then. Otherwise a lease whose state is not known counts as held.
+  // Ends the computation when its lease could not be renewed for its whole time to live, because
+  // somebody else may hold it then. Otherwise a lease whose state is not known counts as held.
   bool strict_lease = false;
   Use use = Use::kReadAndKeep;
 };

@@ -87,7 +87,8 @@ Store::Store(std::unique_ptr<StatsTable> stats, std::vector<std::unique_ptr<Tier
         [this](const Digest& address) { return ReadRow(address); });
   }
   if (!cluster_->coordinates()) return;
-  // The listener is the first to notice that a server went away, and perhaps came back without its keys.
+  // The listener is the first to notice that a server went away, and perhaps came back without its
+  // keys.
   cluster_->Listen([this](const std::shared_ptr<const Row>& row) { Keep(cache::KeyOf(*row), row); },
                    [this] {
                      if (refill_ != nullptr) refill_->LookSoon();
@@ -325,8 +326,8 @@ absl::StatusOr<std::vector<EntryInfo>> Store::Select(const EntryQuery& query) {
   if (query.limit <= 0) return out;
   const auto limit = static_cast<size_t>(query.limit);
   for (auto tier = tiers_.begin(); tier != tiers_.end(); ++tier) {
-    // Entries of an earlier tier hide those of the same address, wherever they stand in the order. So pages are read until
-    // enough entries are left: a page that is not full would mean the end.
+    // Entries of an earlier tier hide those of the same address, wherever they stand in the order.
+    // So pages are read until enough entries are left: a page that is not full would mean the end.
     const auto hidden = [&](const EntryInfo& entry) {
       return std::any_of(tiers_.begin(), tier,
                          [&](const auto& earlier) { return earlier->Contains(entry.address); });

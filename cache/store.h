@@ -58,7 +58,8 @@ class Store final : public Admin {
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
-  // `patient`: no request waits for the answer, so a shared server that is too slow for requests is asked, too.
+  // `patient`: no request waits for the answer, so a shared server that is too slow for requests is
+  // asked, too.
   GetResult Get(const Key& key, bool patient = false);
   // `cost_us` is the time that it took to compute the bytes. They can be read at once and are
   // durable after Flush. RESOURCE_EXHAUSTED: the value is too large, or too many bytes wait to be
@@ -67,12 +68,12 @@ class Store final : public Admin {
   // As Put, but under the lease of `token`. Releases the lease when the bytes are durable. ABORTED:
   // a newer token was granted or the lease is unknown, so another owner decides the value.
   absl::Status PutFenced(const Key& key, std::string bytes, int64_t cost_us, int64_t token);
-  // As Put, but also in the place of a value whose fence is at most `fence`. OK: the value is durable, and the one that
-  // Get finds. ABORTED: a value with a newer fence is there. Otherwise an error of Put or Flush: which value will stay is not
-  // known.
+  // As Put, but also in the place of a value whose fence is at most `fence`. OK: the value is
+  // durable, and the one that Get finds. ABORTED: a value with a newer fence is there. Otherwise an
+  // error of Put or Flush: which value will stay is not known.
   absl::Status Replace(const Key& key, std::string bytes, int64_t cost_us, int64_t fence);
-  // Waits until all earlier values are durable here, and the cluster has them or does not take them now. UNAVAILABLE or RESOURCE_EXHAUSTED: some of them are
-  // not.
+  // Waits until all earlier values are durable here, and the cluster has them or does not take them
+  // now. UNAVAILABLE or RESOURCE_EXHAUSTED: some of them are not.
   absl::Status Flush();
 
   // Leases: one owner at a time may compute `key`. A lease that is not renewed ends by itself.
@@ -88,7 +89,8 @@ class Store final : public Admin {
   // How long those wait who watch for values of others.
   Patience& patience() { return patience_; }
 
-  // From now on rows of the environment that other daemons put are fetched, as if this daemon had asked for one.
+  // From now on rows of the environment that other daemons put are fetched, as if this daemon had
+  // asked for one.
   void Follow(const std::string& environment);
   // Rows of other daemons that were put into this daemon's own tiers.
   Arrivals& arrivals() { return arrivals_; }
@@ -97,15 +99,16 @@ class Store final : public Admin {
   std::vector<EntryInfo> List(const std::string& store, int64_t limit) override;
   std::optional<Key> KeyOf(const Digest& address) override;
   absl::Status Clear(const std::string& store) override;
-  // Select and SetPinned flush this daemon's own tiers first. What the cluster has is not touched. An entry that several
-  // tiers have is listed once, as the first of them has it, which is also the one that Get finds.
+  // Select and SetPinned flush this daemon's own tiers first. What the cluster has is not touched.
+  // An entry that several tiers have is listed once, as the first of them has it, which is also the
+  // one that Get finds.
   absl::StatusOr<std::vector<EntryInfo>> Select(const EntryQuery& query) override;
   absl::StatusOr<std::optional<Row>> ReadRow(const Digest& address) override;
   absl::StatusOr<int64_t> Remove(std::span<const Digest> addresses) override;
   absl::Status SetPinned(const Digest& address, bool pinned, int64_t max_pinned_bytes) override;
-  // Keeps a row that came from elsewhere: it has its own times and fence. It is not sent to the cluster, but is an entry
-  // like others from then on: a refill (refill.h) sends it, under this daemon's signature. Rows of the store "unproven" never
-  // leave.
+  // Keeps a row that came from elsewhere: it has its own times and fence. It is not sent to the
+  // cluster, but is an entry like others from then on: a refill (refill.h) sends it, under this
+  // daemon's signature. Rows of the store "unproven" never leave.
   absl::Status Import(Row row);
   // How often entries were found since this process began.
   const UseCounts& uses() const { return uses_; }

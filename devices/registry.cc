@@ -49,8 +49,8 @@ absl::StatusOr<std::shared_ptr<Device>> OpenNull(int index, const RegistryOption
   return null::NullDevice::Open(null);
 }
 
-// Odd numbers are a GPU with warps of 64 lanes, even ones a GPU with warps of 32. 2, 6, ... have matrix instructions of
-// groups of warps.
+// Odd numbers are a GPU with warps of 64 lanes, even ones a GPU with warps of 32. 2, 6, ... have
+// matrix instructions of groups of warps.
 absl::StatusOr<std::shared_ptr<Device>> OpenInterp(int index, const RegistryOptions& options) {
   interp::InterpOptions interp;
   interp.index = index;

@@ -6,8 +6,8 @@
 // that comes back is found. A caller that asks before that gets the last error at once. While a
 // driver opens, only callers that ask for the same device wait.
 //
-// A device that is lost stays what Get returns until it has been lost for that time. Then the driver
-// opens it anew, and Get returns the new one. Who holds the lost device keeps it.
+// A device that is lost stays what Get returns until it has been lost for that time. Then the
+// driver opens it anew, and Get returns the new one. Who holds the lost device keeps it.
 #pragma once
 #include <chrono>
 #include <functional>
@@ -34,16 +34,16 @@ struct DeviceName {
   std::string Text() const;  // "CPU:0"
 };
 
-// The names of a list in the form of RegistryOptions::devices, each once. This may load drivers, to count
-// their devices. INVALID_ARGUMENT: a name does not parse, comes twice, or there is no name.
+// The names of a list in the form of RegistryOptions::devices, each once. This may load drivers, to
+// count their devices. INVALID_ARGUMENT: a name does not parse, comes twice, or there is no name.
 absl::StatusOr<std::vector<DeviceName>> ParseDeviceList(const std::string& list);
 
 struct RegistryOptions {
   // Names, separated by commas; the first is the default. "all" stands for every device that the
   // drivers find and that the list does not name elsewhere: CPU:0 first.
   std::string devices = "CPU";
-  // Names of the list with the chips that they would be: "CUDA:0=sm_90,AMD:0=gfx942". These are not opened: their
-  // kernels are compiled, and nothing runs there (devices/gpu/compile_only_device.h).
+  // Names of the list with the chips that they would be: "CUDA:0=sm_90,AMD:0=gfx942". These are not
+  // opened: their kernels are compiled, and nothing runs there (devices/gpu/compile_only_device.h).
   std::string compile_only;
   size_t memory_limit_bytes = 0;  // per device; 0: the driver decides
   int cpu_threads = 0;            // per CPU device; 0: one per processor
@@ -51,8 +51,8 @@ struct RegistryOptions {
       cpu_features;  // baseline of CPU devices (cpu_baseline.h); empty: all that the processor has
   int cpu_spin_us = 1000;
   // Host devices (CPU, NULL) work in the background, and each call waits this long after the one
-  // before. This finds code that relies on work being done when a call returns. Below 0: the devices
-  // run inline.
+  // before. This finds code that relies on work being done when a call returns. Below 0: the
+  // devices run inline.
   int force_async_us = -1;
   MemoryPattern memory_pattern;  // what new buffers hold, to find reads of fresh memory
   bool cuda_ptx = false;         // CUDA devices take PTX, even if libnvrtc is there
@@ -75,8 +75,8 @@ struct DeviceEntry {
 
 class Registry {
  public:
-  // Opens nothing. INVALID_ARGUMENT: a name does not parse, a name comes twice, there is no name, or
-  // `compile_only` has another form or names what the list does not.
+  // Opens nothing. INVALID_ARGUMENT: a name does not parse, a name comes twice, there is no name,
+  // or `compile_only` has another form or names what the list does not.
   static absl::StatusOr<std::unique_ptr<Registry>> Create(RegistryOptions options);
   // Registry of devices that are open already. The first one is the default. INVALID_ARGUMENT as
   // above.
@@ -86,23 +86,24 @@ class Registry {
   // "" is the default device. INVALID_ARGUMENT: a wrong name. NOT_FOUND: a device that is not
   // configured. UNAVAILABLE, or the driver's own status: the device does not open.
   absl::StatusOr<std::shared_ptr<Device>> Get(std::string_view name) UOPD_EXCLUDES(mu_);
-  // The compiler that has this Target::toolchain, for code of the device `name`. "" is any toolchain.
-  // Opens the device only if its compiler needs that. FAILED_PRECONDITION: the compiler here is
-  // another. Other errors as Get.
+  // The compiler that has this Target::toolchain, for code of the device `name`. "" is any
+  // toolchain. Opens the device only if its compiler needs that. FAILED_PRECONDITION: the compiler
+  // here is another. Other errors as Get.
   absl::StatusOr<std::shared_ptr<const Compiler>> CompilerFor(std::string_view name,
                                                               std::string_view toolchain)
       UOPD_EXCLUDES(mu_);
   // Every configured device in the order of configuration. Opens each device that can be opened.
   std::vector<DeviceEntry> List() UOPD_EXCLUDES(mu_);
-  // Of List, the entries that are known without opening a device: it is open or lost, or it failed to
-  // open when somebody last asked for it.
+  // Of List, the entries that are known without opening a device: it is open or lost, or it failed
+  // to open when somebody last asked for it.
   std::vector<DeviceEntry> KnownEntries() const UOPD_EXCLUDES(mu_);
   // "" -> "CPU:0", the default device. REQUIRES: a configured device.
   std::string FullName(std::string_view name) const;
   // True when List would open nothing: every device is open, or failed to open a moment ago.
   bool Settled() const UOPD_EXCLUDES(mu_);
   size_t size() const { return names_.size(); }
-  // Whether the device of that name ("CUDA:0") is one of RegistryOptions::compile_only: nothing runs there.
+  // Whether the device of that name ("CUDA:0") is one of RegistryOptions::compile_only: nothing
+  // runs there.
   bool CompilesOnly(const std::string& name) const { return absent_.contains(name); }
   // The configured devices, in the order of configuration: "CPU:0". Constant.
   std::vector<std::string> names() const;

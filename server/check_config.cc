@@ -57,8 +57,8 @@ class Checker {
                                         " cannot be written: ", why)));
     }
   }
-  // A file that can be written, or made in a folder that is there. `fits`: whether what is there already, itself and not what a link
-  // stands for, is of the kind that is wanted.
+  // A file that can be written, or made in a folder that is there. `fits`: whether what is there
+  // already, itself and not what a link stands for, is of the kind that is wanted.
   void CheckFile(std::string_view key, const std::string& path, const char* kind,
                  bool (*fits)(mode_t)) {
     if (path.empty()) return;

@@ -17,7 +17,8 @@ namespace {
 
 // A start waits at most this long for the fork server, so that a daemon that serves is ready.
 constexpr std::chrono::seconds kForkServerLimit{10};
-// So long clients that are connected may still hear why their calls are refused, once all requests are done.
+// So long clients that are connected may still hear why their calls are refused, once all requests
+// are done.
 constexpr std::chrono::milliseconds kFarewell{200};
 
 void ShowCacheState(const cache::Health& health) {

@@ -34,9 +34,9 @@ class Daemon {
   std::string Serving() const;
   // Returns once the locks that requests need could be had.
   void Touch() const;
-  // Says that it ends, serves on for server.drain_delay_ms, then refuses new requests, waits for the running ones, at most
-  // server.drain_timeout_ms, and ends everything. `begin` is called with the name of each part before that part ends. False:
-  // requests were cut off. Called once.
+  // Says that it ends, serves on for server.drain_delay_ms, then refuses new requests, waits for
+  // the running ones, at most server.drain_timeout_ms, and ends everything. `begin` is called with
+  // the name of each part before that part ends. False: requests were cut off. Called once.
   bool End(const std::function<void(const char* part)>& begin);
 
  private:

@@ -16,7 +16,8 @@
 namespace uopd {
 namespace {
 
-// The largest file of certificates or of a key that is read. A file with all certificates of a machine is smaller.
+// The largest file of certificates or of a key that is read. A file with all certificates of a
+// machine is smaller.
 constexpr size_t kMaxPemBytes = 4 << 20;
 
 absl::StatusOr<std::string> Password(const Config& config, const std::string& file,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Ends the daemon with the process that it belongs to (setting server.owner_fd).
 //
-// The owner gives the daemon a descriptor that can be read once the owner has ended: a pidfd of the owner, or the end of
-// a pipe whose other end only the owner holds. A pidfd is of the whole process: no thread of it and no child of it
-// matters. Then the daemon gets SIGTERM, and stops in order.
+// The owner gives the daemon a descriptor that can be read once the owner has ended: a pidfd of the
+// owner, or the end of a pipe whose other end only the owner holds. A pidfd is of the whole
+// process: no thread of it and no child of it matters. Then the daemon gets SIGTERM, and stops in
+// order.
 #pragma once
 #include <memory>
 #include <thread>

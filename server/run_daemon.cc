@@ -47,10 +47,11 @@ constexpr std::chrono::milliseconds kExitTime{1500};
 // Limit for writing the last log line.
 constexpr std::chrono::seconds kLogTime{1};
 // Freed memory that malloc keeps in each of its arenas, and the size from which it maps every piece
-// of memory by itself. Messages of up to a few MiB come and go with every request. By default malloc
-// gives their pages back to the system, and each request faults them in again.
+// of memory by itself. Messages of up to a few MiB come and go with every request. By default
+// malloc gives their pages back to the system, and each request faults them in again.
 constexpr int kKeptBytes = 16 << 20, kLeastKeptBytes = 1 << 20, kMappedBytes = 4 << 20;
-// malloc's own number of arenas for each processor. It counts those of the machine, also below a quota.
+// malloc's own number of arenas for each processor. It counts those of the machine, also below a
+// quota.
 constexpr int kArenas = 8;
 // All arenas together keep at most one of so many parts of the memory.
 constexpr int64_t kKeptPart = 8;
@@ -141,8 +142,9 @@ void LogIgnored(const Config& config) {
            {"variables", absl::StrJoin(config.ignored_variables(), ",")});
 }
 
-// A second signal ends the process at once. One that comes after `first`, which the process itself sent, is the first of a supervisor:
-// Kubernetes, systemd and others send it after whatever began the end.
+// A second signal ends the process at once. One that comes after `first`, which the process itself
+// sent, is the first of a supervisor: Kubernetes, systemd and others send it after whatever began
+// the end.
 void ExitOnSecondSignal(sigset_t signals, const Signal& first, const std::string& ready_file) {
   sigdelset(&signals, SIGHUP);
   std::thread([signals, first, ready_file] {
@@ -201,8 +203,8 @@ class Ending {
   Clock::time_point begun_;
 };
 
-// Every connection needs a descriptor, and so does every session for the process of its client. Many systems allow a
-// process only 1024 of them.
+// Every connection needs a descriptor, and so does every session for the process of its client.
+// Many systems allow a process only 1024 of them.
 void AllowFiles(int64_t clients) {
   constexpr rlim_t kOthers = 1024;  // for files, workers and listeners
   const rlim_t wanted = static_cast<rlim_t>(clients) + kOthers;

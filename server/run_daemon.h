@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The whole program: reads the settings, starts the fork server of the workers and the daemon, waits for signals.
+// The whole program: reads the settings, starts the fork server of the workers and the daemon,
+// waits for signals.
 #pragma once
 #include <vector>
 

@@ -28,8 +28,9 @@ const char* Name(State state);
 // What keeps a cache from being what it should be, where that is one of these.
 enum class Fault {
   kNone,
-  kNewer,  // the file is of a newer version, which stays as it is; kOk: there is another file beside it
-  kFull,  // there is no room on the disk
+  kNewer,  // the file is of a newer version, which stays as it is; kOk: there is another file
+           // beside it
+  kFull,   // there is no room on the disk
 };
 
 struct Health {
@@ -60,7 +61,8 @@ class Admin {
   // Removes the entries of one store, or of all when `store` is empty. Leases stay.
   virtual absl::Status Clear(const std::string& store) = 0;
 
-  // For operators. Rows that wait to be written are not seen: flush before. An error says why the place cannot be used.
+  // For operators. Rows that wait to be written are not seen: flush before. An error says why the
+  // place cannot be used.
 
   // A page of entries.
   virtual absl::StatusOr<std::vector<EntryInfo>> Select(const EntryQuery& query) = 0;
@@ -68,8 +70,8 @@ class Admin {
   virtual absl::StatusOr<std::optional<Row>> ReadRow(const Digest& address) = 0;
   // Removes entries, pinned ones too, and returns how many there were. One transaction.
   virtual absl::StatusOr<int64_t> Remove(std::span<const Digest> addresses) = 0;
-  // Pins an entry, so that eviction by size leaves it, or ends that. NOT_FOUND: no such entry. RESOURCE_EXHAUSTED: with
-  // it, pinned entries would have more than `max_pinned_bytes`.
+  // Pins an entry, so that eviction by size leaves it, or ends that. NOT_FOUND: no such entry.
+  // RESOURCE_EXHAUSTED: with it, pinned entries would have more than `max_pinned_bytes`.
   virtual absl::Status SetPinned(const Digest& address, bool pinned, int64_t max_pinned_bytes) = 0;
 
   // Takes effect at the next put.

@@ -46,7 +46,8 @@ bool ParseList(std::string_view bytes, BundleList& out) {
   ByteReader in(bytes);
   uint64_t environments, items;
   if (!in.Signed(out.created_us) || !in.Varint(environments)) return false;
-  // Each environment and each item takes bytes of its own, so the numbers cannot ask for more memory than the list has.
+  // Each environment and each item takes bytes of its own, so the numbers cannot ask for more
+  // memory than the list has.
   if (environments > in.left()) return false;
   for (uint64_t i = 0; i < environments; ++i) {
     std::string one;

@@ -35,7 +35,8 @@ void CircuitBreaker::Report(bool success, int64_t now_us, int64_t most_pause_us)
   may_be_long_ = most_pause_us > options_.max_pause_us;
   failures_ = std::min(failures_ + 1, options_.failures);
   if (failures_ < options_.failures) return;
-  // Calls that went through before the breaker opened may fail later: they do not make the pause longer.
+  // Calls that went through before the breaker opened may fail later: they do not make the pause
+  // longer.
   if (pause_us_ != 0 && now_us < retry_us_) return;
   pause_us_ = pause_us_ == 0
                   ? options_.pause_us

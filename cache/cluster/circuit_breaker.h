@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT
 // CircuitBreaker: stops asking a server that does not answer, and finds out when it does again.
 //
-// Closed: calls go through. After `failures` failures in a row it is open, and no call goes through for a pause that
-// doubles with each failed try, up to `max_pause_us`. Then one call goes through; its success closes the breaker. So a
-// dead server costs its callers a few budgets a pause, not one for each request. Nygard, Release It! (2007).
+// Closed: calls go through. After `failures` failures in a row it is open, and no call goes through
+// for a pause that doubles with each failed try, up to `max_pause_us`. Then one call goes through;
+// its success closes the breaker. So a dead server costs its callers a few budgets a pause, not one
+// for each request. Nygard, Release It! (2007).
 //
-// A server that has too much to do answers too late, and each try is more for it to do. For such failures the caller may
-// name a longer pause. Of the pauses beyond `max_pause_us` up to a half is left out at random, so that callers which failed
-// together do not try together. And after such failures the pause goes on growing if the breaker opens again soon: one answer
-// that comes in time does not say that the server has less to do, and many callers that begin with short pauses again would
-// see to it that it has not.
-// Thread-safe. Times are microseconds of a clock that the caller reads.
+// A server that has too much to do answers too late, and each try is more for it to do. For such
+// failures the caller may name a longer pause. Of the pauses beyond `max_pause_us` up to a half is
+// left out at random, so that callers which failed together do not try together. And after such
+// failures the pause goes on growing if the breaker opens again soon: one answer that comes in time
+// does not say that the server has less to do, and many callers that begin with short pauses again
+// would see to it that it has not. Thread-safe. Times are microseconds of a clock that the caller
+// reads.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +35,8 @@ class CircuitBreaker {
 
   // Whether a call may go through now. If so, Report must follow.
   bool Allow(int64_t now_us) UOPD_EXCLUDES(mu_);
-  // How a call went that Allow let through. After a failure the pause grows up to `most_pause_us`, if that is more than
-  // BreakerOptions::max_pause_us.
+  // How a call went that Allow let through. After a failure the pause grows up to `most_pause_us`,
+  // if that is more than BreakerOptions::max_pause_us.
   void Report(bool success, int64_t now_us, int64_t most_pause_us = 0) UOPD_EXCLUDES(mu_);
   bool open() const UOPD_EXCLUDES(mu_);
 

@@ -306,7 +306,8 @@ Cluster::Sent Cluster::SendOne() {
     if (given_up_.ok() && options_.steady() > last_puts_)
       given_up_ = absl::DeadlineExceededError("The daemon ends");
   }
-  // At the end one failure is enough: the next row would wait as long, and this daemon's own tiers have it.
+  // At the end one failure is enough: the next row would wait as long, and this daemon's own tiers
+  // have it.
   const absl::Status status = given_up_.ok() ? Send(*row) : given_up_;
   not_taken_ = status.ok() ? 0 : not_taken_ + 1;
   if (!status.ok()) SettleAll(status);  // whoever waits goes on without the server

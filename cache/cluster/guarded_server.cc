@@ -49,7 +49,8 @@ absl::Status GuardedServer::Allow(Deadline begin, Deadline deadline) {
 
 bool GuardedServer::Report(const absl::Status& status) {
   const bool was_open = breaker_.open();
-  // ABORTED is an answer: a lease was lost. So is RESOURCE_EXHAUSTED: lookups go on where nothing more can be put.
+  // ABORTED is an answer: a lease was lost. So is RESOURCE_EXHAUSTED: lookups go on where nothing
+  // more can be put.
   const bool answered = status.ok() || absl::IsAborted(status) || absl::IsResourceExhausted(status);
   if (!answered) {
     const MutexLock lock(mu_);
@@ -154,8 +155,8 @@ absl::StatusOr<KeysAge> GuardedServer::AskKeysAge(Deadline deadline) {
   return age;
 }
 
-// A server that was emptied knows few daemons at first, so a smaller number is believed after a minute. Two threads that tell
-// a number at once may mix them up, until the next one.
+// A server that was emptied knows few daemons at first, so a smaller number is believed after a
+// minute. Two threads that tell a number at once may mix them up, until the next one.
 void GuardedServer::NoteDaemons(int64_t daemons) {
   constexpr int64_t kBelieved = 60'000'000;
   daemons = std::clamp<int64_t>(daemons, 0, Pace::kMostDaemons);

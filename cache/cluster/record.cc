@@ -18,7 +18,8 @@ constexpr char kRecordVersion = 1;
 constexpr size_t kHeadBytes = kMagic.size() + 2 + SealKey::kIdBytes;
 constexpr int kZstdLevel = 3;
 
-// One for each thread. A new one asks the processor what it can do, and a virtual machine's takes 30 us to answer.
+// One for each thread. A new one asks the processor what it can do, and a virtual machine's takes
+// 30 us to answer.
 ZSTD_CCtx* Compressor() {
   static thread_local const std::unique_ptr<ZSTD_CCtx, size_t (*)(ZSTD_CCtx*)> context(
       ZSTD_createCCtx(), ZSTD_freeCCtx);

@@ -2,12 +2,15 @@
 // Records: rows of the cache as they lie in a tier that many daemons share.
 //
 //   "UOPR"  version u8  kind of the key u8  id of the key 8 bytes    the head, 14 bytes
-//   body                                                             a zstd frame of the row's fields
-//   signature                                                        32 bytes (HMAC-SHA256) or 64 (Ed25519)
+//   body                                                             a zstd frame of the row's
+//                                                                    fields
+//   signature                                                        32 bytes (HMAC-SHA256) or 64
+//                                                                    (Ed25519)
 //
-// The signature covers the head and the body as they are stored, and is checked before anything else looks at the body.
-// The fields are the full key, the value, the times, the fence and the checksum of the row. A record that is copied to
-// the place of another key is refused by its key. Daemons that do not know a version take the record for a miss.
+// The signature covers the head and the body as they are stored, and is checked before anything
+// else looks at the body. The fields are the full key, the value, the times, the fence and the
+// checksum of the row. A record that is copied to the place of another key is refused by its key.
+// Daemons that do not know a version take the record for a miss.
 #pragma once
 
 #include <optional>

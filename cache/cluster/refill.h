@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Refill: gives a shared server back what it lost.
 //
-// A server that was restarted, emptied or replaced has no records, but the daemons have them on their disks. Each daemon
-// notices by the time at which the server got its keys, and sends what is missing, the entries that were used last first. A
-// lease lets few daemons do so at a time (kSlots), so that most of them find that everything is there. Where the server grants
-// no leases they all do so at once, and each sends what it finds missing. Nothing is announced.
+// A server that was restarted, emptied or replaced has no records, but the daemons have them on
+// their disks. Each daemon notices by the time at which the server got its keys, and sends what is
+// missing, the entries that were used last first. A lease lets few daemons do so at a time
+// (kSlots), so that most of them find that everything is there. Where the server grants no leases
+// they all do so at once, and each sends what it finds missing. Nothing is announced.
 #pragma once
 #include <chrono>
 #include <condition_variable>
@@ -46,19 +47,23 @@ class Refill {
   Refill(const Refill&) = delete;
   Refill& operator=(const Refill&) = delete;
 
-  // One look at the server, and a pass if it lost its keys. Returns the pause until the next one, which the thread makes:
-  // twice the one before while all is well or another daemon fills the server, up to kMostPauses * look; otherwise the least.
-  // While others fill it, the pause is a random one between a half and one and a half of that. All daemons saw the server come
-  // back at the same moment; if their next looks came together too, all but kSlots of them would look in vain.
+  // One look at the server, and a pass if it lost its keys. Returns the pause until the next one,
+  // which the thread makes: twice the one before while all is well or another daemon fills the
+  // server, up to kMostPauses * look; otherwise the least. While others fill it, the pause is a
+  // random one between a half and one and a half of that. All daemons saw the server come back at
+  // the same moment; if their next looks came together too, all but kSlots of them would look in
+  // vain.
   std::chrono::milliseconds Look() UOPD_EXCLUDES(mu_);
   static constexpr int kMostPauses = 8;
-  // `look`, or longer in a large cluster (Pace::Gather): a server that comes back must not meet all daemons at once.
+  // `look`, or longer in a large cluster (Pace::Gather): a server that comes back must not meet all
+  // daemons at once.
   std::chrono::milliseconds LeastPause() const;
-  // So many daemons fill the server at once. A pass asks one question after the other, for so many rows each, so eight passes
-  // keep it busy for less than a half.
+  // So many daemons fill the server at once. A pass asks one question after the other, for so many
+  // rows each, so eight passes keep it busy for less than a half.
   static constexpr int kSlots = 8;
   static constexpr size_t kRowsAtOnce = 32;
-  // The server may be another one: looks after the least pause, and then as at first. From any thread.
+  // The server may be another one: looks after the least pause, and then as at first. From any
+  // thread.
   void LookSoon() UOPD_EXCLUDES(mu_);
 
  private:

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// SealKey: a key that signs what a daemon leaves in a place that others can write, or checks such signatures.
+// SealKey: a key that signs what a daemon leaves in a place that others can write, or checks such
+// signatures.
 //
-// Whoever can write to a shared tier could make every daemon run its code, so a daemon takes nothing from there
-// without a signature of a key that it trusts. Two kinds of keys:
+// Whoever can write to a shared tier could make every daemon run its code, so a daemon takes
+// nothing from there without a signature of a key that it trusts. Two kinds of keys:
 //   - HMAC-SHA256 (RFC 2104): one secret for all daemons, which all can sign with;
 //   - Ed25519 (RFC 8032): daemons that only read the tier have the public key alone.
 //
@@ -30,9 +31,10 @@ class SealKey {
 
   SealKey() = default;  // neither signs nor takes any signature
 
-  // The key in a file: a PEM of an Ed25519 key, private or public (`openssl genpkey -algorithm ed25519`), or a secret of
-  // at least 32 bytes in hexadecimal digits (`openssl rand -hex 32`). Errors name the file, never its content;
-  // see ReadSecretFile, and INVALID_ARGUMENT for what is no such key.
+  // The key in a file: a PEM of an Ed25519 key, private or public (`openssl genpkey -algorithm
+  // ed25519`), or a secret of at least 32 bytes in hexadecimal digits (`openssl rand -hex 32`).
+  // Errors name the file, never its content; see ReadSecretFile, and INVALID_ARGUMENT for what is
+  // no such key.
   static absl::StatusOr<SealKey> Read(const std::string& path);
 
   SealKind kind() const { return pkey_ == nullptr ? SealKind::kHmacSha256 : SealKind::kEd25519; }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // SharedServer: a server that the daemons of a cluster share: records, leases and announcements.
 //
-// What it stores may be lost, old or foreign: callers check records (record.h), and fences decide which of two records
-// of a key stays. Every call ends by its deadline, with DEADLINE_EXCEEDED or UNAVAILABLE where the server does not
-// answer. Thread-safe. Leases: see cache/base/lease/leases.h; tokens are granted by the server's clock.
+// What it stores may be lost, old or foreign: callers check records (record.h), and fences decide
+// which of two records of a key stays. Every call ends by its deadline, with DEADLINE_EXCEEDED or
+// UNAVAILABLE where the server does not answer. Thread-safe. Leases: see cache/base/lease/leases.h;
+// tokens are granted by the server's clock.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,9 @@ namespace uopd::cache {
 
 // Where a record is announced.
 enum class Stream {
-  kPuts,  // what a daemon may have a use for
-  kNotices,  // what every daemon takes, as a job that crashes workers; the announcement holds the record
+  kPuts,     // what a daemon may have a use for
+  kNotices,  // what every daemon takes, as a job that crashes workers; the announcement holds the
+             // record
 };
 
 // A record was put: what daemons need to know whether they want it.
@@ -47,11 +49,12 @@ class SharedServer {
  public:
   virtual ~SharedServer() = default;
 
-  // Whether it grants leases and makes announcements. If not, TryLease to IsHeld and Listen must not be called.
+  // Whether it grants leases and makes announcements. If not, TryLease to IsHeld and Listen must
+  // not be called.
   virtual bool coordinates() const { return true; }
 
-  // How many connections to the server were begun so far; 0: not known. A question that needs a new one takes several times as
-  // long, and says nothing about the next.
+  // How many connections to the server were begun so far; 0: not known. A question that needs a new
+  // one takes several times as long, and says nothing about the next.
   virtual int64_t connections() const { return 0; }
 
   // The bytes of the record; nullopt: there is none.
@@ -66,14 +69,16 @@ class SharedServer {
     }
     return true;
   }
-  // Stores the record, and announces it if `stream` says where. False: there is one with a greater fence, which stays.
+  // Stores the record, and announces it if `stream` says where. False: there is one with a greater
+  // fence, which stays.
   virtual absl::StatusOr<bool> Put(const Announcement& what, std::string_view record, int64_t fence,
                                    std::optional<Stream> stream, Deadline deadline) = 0;
 
   // kGranted or kBusy.
   virtual absl::StatusOr<LeaseResult> TryLease(const Digest& address, std::string_view owner,
                                                int64_t ttl_us, Deadline deadline) = 0;
-  // ABORTED: the lease has expired or was taken over. A server that lost its keys makes the lease again, for `owner`.
+  // ABORTED: the lease has expired or was taken over. A server that lost its keys makes the lease
+  // again, for `owner`.
   virtual absl::Status Renew(const Digest& address, int64_t token, std::string_view owner,
                              int64_t ttl_us, Deadline deadline) = 0;
   // ABORTED: the lease was taken over.
@@ -82,13 +87,14 @@ class SharedServer {
   virtual absl::Status CheckNewest(const Digest& address, int64_t token, Deadline deadline) = 0;
   virtual absl::StatusOr<bool> IsHeld(const Digest& address, Deadline deadline) = 0;
 
-  // A server that lost its keys (restarted, emptied, replaced) was born again: it knows nothing of leases and records
-  // from before.
+  // A server that lost its keys (restarted, emptied, replaced) was born again: it knows nothing of
+  // leases and records from before.
   virtual absl::StatusOr<KeysAge> AskKeysAge(Deadline deadline) = 0;
 
-  // The announcements behind the place `cursor` of the stream, which moves on; at least one and at most kMostAnnouncements, or
-  // none when the deadline comes or up to a second later. A question for notices does not wait for one. An empty cursor is the
-  // end: what is announced from now on. Announcements that the server dropped are missing.
+  // The announcements behind the place `cursor` of the stream, which moves on; at least one and at
+  // most kMostAnnouncements, or none when the deadline comes or up to a second later. A question
+  // for notices does not wait for one. An empty cursor is the end: what is announced from now on.
+  // Announcements that the server dropped are missing.
   static constexpr size_t kMostAnnouncements = 256;
   virtual absl::StatusOr<std::vector<Announcement>> Listen(Stream stream, std::string& cursor,
                                                            Deadline deadline) = 0;

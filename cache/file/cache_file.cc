@@ -220,8 +220,8 @@ absl::StatusOr<std::vector<EntryInfo>> CacheFile::Select(const EntryQuery& query
   const auto range = RangeOf(filter.key_prefix);
   if (!range) return absl::InvalidArgumentError("The prefix of the keys is not hexadecimal");
   const EntryQuery::After after = query.after.value_or(EntryQuery::After{});
-  // By key a page begins in the index where the page before ended. The statement's own condition stands in an OR, by which
-  // no index can be bounded.
+  // By key a page begins in the index where the page before ended. The statement's own condition
+  // stands in an OR, by which no index can be bounded.
   const bool behind = query.after && query.order == EntryOrder::kKey;
   const Digest& first = behind ? std::max(range->first, after.address) : range->first;
   Reader reader(*this);

@@ -10,8 +10,8 @@
 //   kMemory <--------------------------------------------------------------- (retried every
 //   retry_us)
 //
-// A file that a newer version wrote is not touched: so a daemon of the version before, after a rollback, keeps its rows in another
-// file beside it, and the newer version finds its own again.
+// A file that a newer version wrote is not touched: so a daemon of the version before, after a
+// rollback, keeps its rows in another file beside it, and the newer version finds its own again.
 //
 // Thread-safe. Callers hold the file by shared_ptr. They report a file that fails, and the keeper
 // decides what to do. Files are opened in the constructor, in Report and in Tick. Current and

@@ -7,9 +7,9 @@
 // before it. No caller waits for the disk. While the file cannot be written, Put answers
 // UNAVAILABLE.
 //
-// A process that is killed at any point loses no row whose Put has returned: rows that wait are in a file of their own
-// as well (recent_rows.h), which the next FileTier of the folder takes over. A loss of power may lose the last commits,
-// but never the file.
+// A process that is killed at any point loses no row whose Put has returned: rows that wait are in
+// a file of their own as well (recent_rows.h), which the next FileTier of the folder takes over. A
+// loss of power may lose the last commits, but never the file.
 #pragma once
 #include <atomic>
 #include <functional>

@@ -2,8 +2,9 @@
 // Version 1 of the file of the leases: its tables and every statement that touches them.
 //
 // Nothing in the file is needed after its processes have ended, so a damaged file is deleted and
-// made again. A change of the layout needs a new file name. The tables `life` and `shared` came later: a version that does not
-// know them writes no rows there, and whether the owners of its leases are dead is not known.
+// made again. A change of the layout needs a new file name. The tables `life` and `shared` came
+// later: a version that does not know them writes no rows there, and whether the owners of its
+// leases are dead is not known.
 #pragma once
 #include <cstdint>
 
@@ -58,7 +59,8 @@ inline constexpr char kForgetLives[] =
     "DELETE FROM life WHERE token<?1 AND NOT EXISTS(SELECT 1 FROM lease WHERE"
     " lease.token=life.token)";
 
-// Leases that the server of a cluster granted (LeaseMarks). Rows of processes that died go after a day.
+// Leases that the server of a cluster granted (LeaseMarks). Rows of processes that died go after a
+// day.
 inline constexpr char kPutShared[] = "INSERT OR REPLACE INTO shared VALUES(?1,?2,?3,?4)";
 inline constexpr char kForgetShared[] = "DELETE FROM shared WHERE taken_us<?1";
 inline constexpr char kDropShared[] = "DELETE FROM shared WHERE address=?1 AND token=?2";

@@ -17,8 +17,8 @@ namespace {
 constexpr int64_t kMostBytes = int64_t{1} << 62;
 constexpr int kTries = 8;
 
-// A lock of the open file, not of the process: SQLite's locks, and a second LifeLock of this process, have nothing to do with
-// it.
+// A lock of the open file, not of the process: SQLite's locks, and a second LifeLock of this
+// process, have nothing to do with it.
 struct flock LockOf(int64_t byte) {
   struct flock out = {};
   out.l_type = F_WRLCK;

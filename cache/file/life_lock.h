@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
-// LifeLock: shows the processes that share a folder whether the process that left its mark there is dead.
+// LifeLock: shows the processes that share a folder whether the process that left its mark there is
+// dead.
 //
-// Each LifeLock locks one byte of a file in the folder, chosen at random, and its mark says which. The system drops the lock
-// when the process ends, however it ends. So a byte without a lock means that the process of the mark is gone. A process that is
-// frozen keeps its lock, and so does one in another container of the machine.
+// Each LifeLock locks one byte of a file in the folder, chosen at random, and its mark says which.
+// The system drops the lock when the process ends, however it ends. So a byte without a lock means
+// that the process of the mark is gone. A process that is frozen keeps its lock, and so does one in
+// another container of the machine.
 //
-// Who says "dead" must be sure. Marks of another boot, of another machine (which may see the same folder by a network), and of
-// another file (somebody deleted it) are never called dead, and neither is one on a system that has no such locks.
-// Thread-safe. The file stays in the folder, empty.
+// Who says "dead" must be sure. Marks of another boot, of another machine (which may see the same
+// folder by a network), and of another file (somebody deleted it) are never called dead, and
+// neither is one on a system that has no such locks. Thread-safe. The file stays in the folder,
+// empty.
 #pragma once
 #include <sys/types.h>
 

@@ -12,7 +12,8 @@ namespace uopd::cache::schema {
 inline constexpr char kFileName[] = "uopd-cache.sqlite";
 inline constexpr char kFileNameOfVersion2[] = "uopd-cache-v2.sqlite";
 inline constexpr int64_t kUserVersion = 4;
-// The file of this version beside one of kFileName that a newer version wrote: "uopd-cache-v4.sqlite".
+// The file of this version beside one of kFileName that a newer version wrote:
+// "uopd-cache-v4.sqlite".
 inline constexpr char kBesidePrefix[] = "uopd-cache-v", kBesideSuffix[] = ".sqlite";
 inline constexpr int64_t kApplicationId = 0x756f7064;  // "uopd"
 
@@ -63,7 +64,8 @@ struct Migration {
 inline constexpr Migration kMigrations[] = {
     // Leases and their tokens moved to a file of their own (lease_schema.h).
     {2, "DROP TABLE lease; DROP TABLE fence; PRAGMA user_version = 3"},
-    // Pins, in a table of their own: a new column would lie behind the blobs. A pin ends with its entry.
+    // Pins, in a table of their own: a new column would lie behind the blobs. A pin ends with its
+    // entry.
     {3, R"sql(
 CREATE TABLE pin(address BLOB PRIMARY KEY) WITHOUT ROWID;
 DROP TRIGGER entry_removed;
@@ -142,9 +144,9 @@ inline constexpr char kListEntries[] =
     "SELECT address, store, size, cost_us, created_us, last_used_us FROM entry WHERE store=?1"
     " ORDER BY last_used_us DESC LIMIT ?2";
 
-// Pages of entries (cache/base/row/entries.h), a statement for each order. Parameters: 1 store, 2 and 3 the least and the
-// greatest address, 4 part of the environment, 5 last use before, 6 pinned only, 7 whether there is a page before,
-// 8 and 9 value and address of its last entry, 10 limit.
+// Pages of entries (cache/base/row/entries.h), a statement for each order. Parameters: 1 store, 2
+// and 3 the least and the greatest address, 4 part of the environment, 5 last use before, 6 pinned
+// only, 7 whether there is a page before, 8 and 9 value and address of its last entry, 10 limit.
 #define UOPD_SELECT_PAGE(value)                                                            \
   "SELECT address, store, size, cost_us, created_us, last_used_us, checksum, environment," \
   " EXISTS(SELECT 1 FROM pin WHERE pin.address = entry.address) AS pinned FROM entry"      \
@@ -157,8 +159,8 @@ inline constexpr char kPageByLastUsed[] = UOPD_SELECT_PAGE("last_used_us");
 inline constexpr char kPageByBytes[] = UOPD_SELECT_PAGE("size");
 inline constexpr char kPageByCost[] = UOPD_SELECT_PAGE("cost_us");
 inline constexpr char kPageByCreated[] = UOPD_SELECT_PAGE("created_us");
-// By address alone the index serves the order. A page costs what it shows and what its filter skips: parameter 2 is the
-// last address of the page before, if that is greater.
+// By address alone the index serves the order. A page costs what it shows and what its filter
+// skips: parameter 2 is the last address of the page before, if that is greater.
 inline constexpr char kPageByKey[] =
     "SELECT address, store, size, cost_us, created_us, last_used_us, checksum, environment,"
     " EXISTS(SELECT 1 FROM pin WHERE pin.address = entry.address) AS pinned FROM entry"

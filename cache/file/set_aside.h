@@ -34,8 +34,9 @@ absl::StatusOr<std::string> SetAside(const std::string& path, std::string_view k
 // REQUIRES: the folder lock is held.
 void AdoptOldName(const std::string& old_path, const std::string& path);
 
-// Removes files named `prefix`N`suffix` of the folder that nobody has written for 30 days, with their journals: what a daemon of
-// another version kept while it was run in place of this one. REQUIRES: the folder lock is held.
+// Removes files named `prefix`N`suffix` of the folder that nobody has written for 30 days, with
+// their journals: what a daemon of another version kept while it was run in place of this one.
+// REQUIRES: the folder lock is held.
 void RemoveUnused(const std::string& folder, std::string_view prefix, std::string_view suffix);
 
 // Makes the folder and its parents.

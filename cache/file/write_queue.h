@@ -36,8 +36,9 @@ class WriteQueue {
   // Returns the status that Flush reports. Called from the queue's thread only.
   using Sink = std::function<absl::Status(const std::vector<WriteOp>&)>;
 
-  // `idle` runs on the queue's thread about once a second while there is nothing to write. `all_written` runs there when
-  // everything that was queued has been written, with the queue locked: it must be short.
+  // `idle` runs on the queue's thread about once a second while there is nothing to write.
+  // `all_written` runs there when everything that was queued has been written, with the queue
+  // locked: it must be short.
   WriteQueue(QueueOptions options, Sink sink, std::function<void()> idle,
              std::function<void()> all_written = {});
   ~WriteQueue();  // writes what is queued; gives up on it at the first failure

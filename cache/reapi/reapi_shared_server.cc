@@ -14,7 +14,8 @@
 namespace uopd::cache {
 namespace {
 
-// Of the layout in the head of reapi_shared_server.h; daemons of another one do not see each other's records.
+// Of the layout in the head of reapi_shared_server.h; daemons of another one do not see each
+// other's records.
 constexpr std::string_view kLayout = "uopd:1:";
 // A record of this size costs no second question. Servers keep results as small files or in memory.
 constexpr size_t kInlineBytes = size_t{256} << 10;

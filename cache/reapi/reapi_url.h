@@ -4,7 +4,8 @@
 //   reapi://[USER@]HOST:PORT[/INSTANCE]     plain
 //   reapis://...                            the same by TLS
 //
-// The instance is the name that the server gives to one of its caches; it may have slashes. A URL holds no password.
+// The instance is the name that the server gives to one of its caches; it may have slashes. A URL
+// holds no password.
 #pragma once
 
 #include <string>

@@ -27,7 +27,8 @@ absl::StatusOr<std::unique_ptr<RedisConnection>> RedisConnection::Login(
     return absl::UnauthenticatedError("The shared tier refuses the user or the password");
   if (IsError(greeting, "ERR unknown command") || IsError(greeting, "NOPROTO"))
     return absl::FailedPreconditionError("The server of the shared tier is older than Redis 6");
-  // Such as LOADING. An error of the server may repeat what was sent, so the message keeps its first word alone.
+  // Such as LOADING. An error of the server may repeat what was sent, so the message keeps its
+  // first word alone.
   if (greeting.kind == RespKind::kError) {
     return absl::UnavailableError(Cat("The shared tier does not serve now: ",
                                       greeting.text.substr(0, greeting.text.find(' '))));

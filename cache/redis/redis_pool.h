@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // RedisPool: connections to the server that a URL names, kept for the next use.
 //
-// With sentinels the pool asks them which server is the master, each time that it has to connect. Thread-safe.
+// With sentinels the pool asks them which server is the master, each time that it has to connect.
+// Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -22,7 +23,8 @@ struct RedisPoolOptions {
   std::string sentinel_password;  // of the sentinels
   std::optional<TlsContext> tls;  // REQUIRES: set if url.tls
   size_t idle = 8;                // connections that are kept
-  // Of the names in the URL, and of those that sentinels answer with. Never null. Copies of the options share it.
+  // Of the names in the URL, and of those that sentinels answer with. Never null. Copies of the
+  // options share it.
   std::shared_ptr<Resolver> resolver = std::make_shared<Resolver>();
 };
 
@@ -36,7 +38,8 @@ class RedisPool {
   void Give(std::unique_ptr<RedisConnection> connection) UOPD_EXCLUDES(mu_);
   // How many connections were begun so far.
   int64_t begun() const { return begun_.load(std::memory_order_relaxed); }
-  // Ends all connections that nobody has now, as after a failure: the others are likely to fail, too.
+  // Ends all connections that nobody has now, as after a failure: the others are likely to fail,
+  // too.
   void Clear() UOPD_EXCLUDES(mu_);
 
  private:

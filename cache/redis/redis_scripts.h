@@ -5,12 +5,13 @@
 //   {address}:lease   hash: owner, token; it expires with the lease
 //   {address}:fence   the newest token; expires long after every lease
 //   {address}:row     hash: the fence, and the record
-// The key "born" holds when it was made: a server that lost its keys has a new one. Two keys beside it count the daemons that
-// asked for it, one in each even minute and one in each odd minute, as a HyperLogLog (12 KiB, right to 1 %).
-// Tokens are the last token plus one, or the server's clock in microseconds if that is greater (2^53 is far away), so
-// a server that lost its keys does not grant an old token again. A token or a fence that cannot be true (a year in the future,
-// cache/base/lease/tokens.h) counts as none, and so does a lease that does not end within an hour: somebody else wrote it, and
-// it blocks nobody.
+// The key "born" holds when it was made: a server that lost its keys has a new one. Two keys beside
+// it count the daemons that asked for it, one in each even minute and one in each odd minute, as a
+// HyperLogLog (12 KiB, right to 1 %). Tokens are the last token plus one, or the server's clock in
+// microseconds if that is greater (2^53 is far away), so a server that lost its keys does not grant
+// an old token again. A token or a fence that cannot be true (a year in the future,
+// cache/base/lease/tokens.h) counts as none, and so does a lease that does not end within an hour:
+// somebody else wrote it, and it blocks nobody.
 #pragma once
 
 #include <string_view>
@@ -34,8 +35,9 @@ redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return {1, text}
 )lua";
 
-// KEYS: lease, fence. ARGV: token, time to live in ms, owner. 1: renewed; 0: the lease is not this one. A server that
-// lost its keys, the fence too, takes the owner's word: nobody has a newer token.
+// KEYS: lease, fence. ARGV: token, time to live in ms, owner. 1: renewed; 0: the lease is not this
+// one. A server that lost its keys, the fence too, takes the owner's word: nobody has a newer
+// token.
 inline constexpr std::string_view kRenewScript = R"lua(
 if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
   if redis.call('EXISTS', KEYS[1], KEYS[2]) > 0 then return 0 end
@@ -53,7 +55,8 @@ if last and last ~= ARGV[1] then return 0 end
 return 1
 )lua";
 
-// KEYS: row. ARGV: fence, record, time to live in ms. 1: put; 0: a record with a greater fence stays.
+// KEYS: row. ARGV: fence, record, time to live in ms. 1: put; 0: a record with a greater fence
+// stays.
 inline constexpr std::string_view kPutScript = R"lua(
 local there = tonumber(redis.call('HGET', KEYS[1], 'fence') or '-1') or -1
 if there > tonumber(ARGV[1]) then
@@ -66,10 +69,10 @@ return 1
 )lua";
 
 // KEYS: born, daemons of even minutes, daemons of odd minutes. ARGV: the number of this daemon.
-// Returns three values: when the key was made, as text; how many microseconds ago; how many daemons asked in this minute or in
-// the one before, whichever is more.
-// The key is made if it is missing, or holds no time of the past: somebody else wrote it, or the server has another clock.
-// The count of a minute ends two minutes after the minute began.
+// Returns three values: when the key was made, as text; how many microseconds ago; how many daemons
+// asked in this minute or in the one before, whichever is more. The key is made if it is missing,
+// or holds no time of the past: somebody else wrote it, or the server has another clock. The count
+// of a minute ends two minutes after the minute began.
 inline constexpr std::string_view kAgeScript = R"lua(
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])

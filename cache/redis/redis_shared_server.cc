@@ -152,7 +152,8 @@ absl::StatusOr<bool> RedisSharedServer::Put(const Announcement& what, std::strin
                         {Cat(fence), record, Cat(options_.record_ttl_ms)}, deadline));
   if (put.integer != 1) return false;
   if (!stream) return true;
-  // Not in the script: the stream is one key for all addresses, which may lie on another server of a Redis Cluster.
+  // Not in the script: the stream is one key for all addresses, which may lie on another server of
+  // a Redis Cluster.
   const std::string most = Cat(options_.announcements);
   // The record is there even if nobody hears of it.
   Words words = {
@@ -200,7 +201,8 @@ absl::Status RedisSharedServer::CheckNewest(const Digest& address, int64_t token
                                             Deadline deadline) {
   UOPD_ASSIGN(const RespValue reply, Run({"GET", KeyOf(address, "fence")}, deadline));
   int64_t newest = 0;
-  // A server that lost its keys cannot tell; the fence of the record still decides which record stays.
+  // A server that lost its keys cannot tell; the fence of the record still decides which record
+  // stays.
   if (reply.kind == RespKind::kNull) return absl::OkStatus();
   if (!ReadToken(reply, newest)) return Strange();
   if (!IsPlausibleToken(newest, WallClockUs())) return absl::OkStatus();  // nor can this one
@@ -230,20 +232,21 @@ absl::StatusOr<KeysAge> RedisSharedServer::AskKeysAge(Deadline deadline) {
 absl::StatusOr<std::vector<Announcement>> RedisSharedServer::Listen(Stream stream,
                                                                     std::string& cursor,
                                                                     Deadline deadline) {
-  // The server looks ten times a second whose wait is over, so its answer may come after the deadline. A deadline that is
-  // over already means that the question does not wait there.
+  // The server looks ten times a second whose wait is over, so its answer may come after the
+  // deadline. A deadline that is over already means that the question does not wait there.
   constexpr milliseconds kReserve{1000};
   const Deadline last = deadline + kReserve;
   const bool notices = stream == Stream::kNotices;
-  // There is seldom a notice, so the end of their stream, which shows a new server too, is most often all there is to ask.
+  // There is seldom a notice, so the end of their stream, which shows a new server too, is most
+  // often all there is to ask.
   if (cursor.empty() || notices || check_cursor_) {
     UOPD_ASSIGN(const RespValue newest,
                 Run({"XREVRANGE", NameOf(stream), "+", "-", "COUNT", "1"}, last));
     std::string end = "0-0";
     if (!newest.values.empty() && newest.values[0].values.size() == 2)
       end = newest.values[0].values[0].text;
-    // A server that lost its stream begins a new one. Its clock may be behind, and then so are its numbers; all that it has
-    // is new.
+    // A server that lost its stream begins a new one. Its clock may be behind, and then so are its
+    // numbers; all that it has is new.
     if (cursor.empty())
       cursor = end;
     else if (IsBefore(end, cursor))

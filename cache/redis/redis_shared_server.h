@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // RedisSharedServer: what daemons share, on a server of Redis (6 or later) or Valkey.
 //
-// Records and leases are keys with a prefix that holds the version of this layout, announcements are two streams
-// (redis_scripts.h says which). Thread-safe.
+// Records and leases are keys with a prefix that holds the version of this layout, announcements
+// are two streams (redis_scripts.h says which). Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -60,7 +60,8 @@ class RedisSharedServer final : public SharedServer {
   const std::string& NameOf(Stream stream) const {
     return stream == Stream::kPuts ? puts_ : notices_;
   }
-  // The reply to the question for what is behind the cursor, which waits at the server until the deadline.
+  // The reply to the question for what is behind the cursor, which waits at the server until the
+  // deadline.
   absl::StatusOr<RespValue> Read(const std::string& stream, const std::string& cursor,
                                  Deadline deadline, Deadline last);
 

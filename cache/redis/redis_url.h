@@ -4,7 +4,8 @@
 //   redis://[USER@]HOST[:PORT][/DATABASE]
 //   rediss://...                              the same by TLS
 //   redis+unix:///PATH[?db=DATABASE]
-//   redis+sentinel://[USER@]HOST[:PORT][,HOST[:PORT]...]/NAME[/DATABASE]    rediss+sentinel:// by TLS
+//   redis+sentinel://[USER@]HOST[:PORT][,HOST[:PORT]...]/NAME[/DATABASE]    rediss+sentinel:// by
+//                                                                           TLS
 //
 // A URL holds no password: settings are shown in logs and by --help. Passwords come from files.
 #pragma once

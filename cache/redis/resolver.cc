@@ -40,7 +40,8 @@ absl::StatusOr<SocketAddresses> AskTheSystem(const std::string& host) {
   return out;
 }
 
-// Of digits alone. A zone ("fe80::1%eth0") is left to getaddrinfo, which does not ask anybody for it, either.
+// Of digits alone. A zone ("fe80::1%eth0") is left to getaddrinfo, which does not ask anybody for
+// it, either.
 std::optional<SocketAddress> InDigits(const std::string& host) {
   SocketAddress out;
   sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = 0, .sin_addr = {}, .sin_zero = {}};

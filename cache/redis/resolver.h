@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Resolver: the addresses of a host's name, without a wait for the C library.
 //
-// getaddrinfo has no deadline: a name server that does not answer holds it for many seconds. So a thread of its own asks,
-// one at a time for each name, and whoever wants the answer waits for it until its own deadline only. An answer is kept. Once it is
-// old, the next call still gets it at once, and a thread asks again in the background. If that fails, the last good answer
-// stays.
+// getaddrinfo has no deadline: a name server that does not answer holds it for many seconds. So a
+// thread of its own asks, one at a time for each name, and whoever wants the answer waits for it
+// until its own deadline only. An answer is kept. Once it is old, the next call still gets it at
+// once, and a thread asks again in the background. If that fails, the last good answer stays.
 //
 // Thread-safe. A thread that asks may outlive the resolver, and then touches nothing of it.
 #pragma once
@@ -40,8 +40,9 @@ class Resolver {
   Resolver() : Resolver(Options()) {}
   ~Resolver();
 
-  // With port 0. An address in digits is its own answer. UNAVAILABLE: the name is not known, and never was;
-  // DEADLINE_EXCEEDED: nobody has answered yet. The search goes on, so a later call may find its answer.
+  // With port 0. An address in digits is its own answer. UNAVAILABLE: the name is not known, and
+  // never was; DEADLINE_EXCEEDED: nobody has answered yet. The search goes on, so a later call may
+  // find its answer.
   absl::StatusOr<SocketAddresses> Resolve(const std::string& host, Deadline deadline);
 
  private:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // RESP: what Redis and Valkey speak (redis.io/docs/reference/protocol-spec), versions 2 and 3.
 //
-// Debian's hiredis knows neither version 3 nor TLS, and reserves memory by numbers that the server sends. A shared
-// server may be lying, so this reader bounds all that a reply can cost.
+// Debian's hiredis knows neither version 3 nor TLS, and reserves memory by numbers that the server
+// sends. A shared server may be lying, so this reader bounds all that a reply can cost.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ namespace uopd::cache {
 
 enum class RespKind { kNull, kInteger, kText, kError, kArray, kPush };
 
-// One reply. Booleans are integers; doubles, big numbers and verbatim strings are texts; maps and sets are arrays, maps
-// with keys and values one after the other.
+// One reply. Booleans are integers; doubles, big numbers and verbatim strings are texts; maps and
+// sets are arrays, maps with keys and values one after the other.
 struct RespValue {
   RespKind kind = RespKind::kNull;
   int64_t integer = 0;
@@ -41,8 +41,8 @@ class RespReader {
   explicit RespReader(const RespLimits& limits = {}) : limits_(limits) {}
 
   void Feed(std::string_view bytes) { buffer_ += bytes; }
-  // Whether a whole reply was there; then it is in `value`. DATA_LOSS: the bytes are no reply, or one beyond the limits.
-  // The stream cannot be used any more then.
+  // Whether a whole reply was there; then it is in `value`. DATA_LOSS: the bytes are no reply, or
+  // one beyond the limits. The stream cannot be used any more then.
   absl::StatusOr<bool> Next(RespValue& value);
 
  private:

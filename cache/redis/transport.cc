@@ -32,7 +32,8 @@ absl::Status Unavailable(std::string_view what, int error) {
   return absl::UnavailableError(Cat(what, ": ", strerror(error)));
 }
 
-// A server that sends or takes something all the time never makes anybody wait, so each piece asks for the deadline.
+// A server that sends or takes something all the time never makes anybody wait, so each piece asks
+// for the deadline.
 absl::Status CheckDeadline(Deadline deadline) {
   if (std::chrono::steady_clock::now() < deadline) return absl::OkStatus();
   return absl::DeadlineExceededError("The server of the shared tier did not answer in time");

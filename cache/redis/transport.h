@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Transport: a byte stream to a server of a shared tier, plain or by TLS, all of whose calls end in time.
+// Transport: a byte stream to a server of a shared tier, plain or by TLS, all of whose calls end in
+// time.
 //
-// TLS checks the server's certificate and its name; there is no switch that leaves the check out. REQUIRES: the process
-// ignores SIGPIPE, which OpenSSL does not keep from it. Not thread-safe.
+// TLS checks the server's certificate and its name; there is no switch that leaves the check out.
+// REQUIRES: the process ignores SIGPIPE, which OpenSSL does not keep from it. Not thread-safe.
 #pragma once
 
 #include <memory>
@@ -23,8 +24,9 @@ namespace uopd::cache {
 // How servers and this client prove who they are. A value; thread-safe.
 class TlsContext {
  public:
-  // `ca_file`: certificates that may sign those of servers; empty: the machine's. `cert_file` and `key_file`: this
-  // client's own (PEM); both or none. Errors name the file: INVALID_ARGUMENT, and those of ReadSecretFile for the key.
+  // `ca_file`: certificates that may sign those of servers; empty: the machine's. `cert_file` and
+  // `key_file`: this client's own (PEM); both or none. Errors name the file: INVALID_ARGUMENT, and
+  // those of ReadSecretFile for the key.
   static absl::StatusOr<TlsContext> Make(const std::string& ca_file, const std::string& cert_file,
                                          const std::string& key_file);
   ssl_ctx_st* get() const { return context_.get(); }
@@ -35,8 +37,8 @@ class TlsContext {
 
 class Transport {
  public:
-  // A connection by TCP; by TLS if `maybe_tls` is not null. UNAVAILABLE: there is none, or the name is not known;
-  // DEADLINE_EXCEEDED: also if nobody has resolved the name in time.
+  // A connection by TCP; by TLS if `maybe_tls` is not null. UNAVAILABLE: there is none, or the name
+  // is not known; DEADLINE_EXCEEDED: also if nobody has resolved the name in time.
   static absl::StatusOr<std::unique_ptr<Transport>> Connect(const RedisServer& server,
                                                             Resolver& resolver,
                                                             const TlsContext* maybe_tls,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // LockWait: how a connection waits while another one has the lock of the file.
 //
-// It looks again and again, because nothing wakes it: the other connection may be another process's. Each pause is a quarter of
-// the time that was waited, between kLeast and kMost. So it waits about a quarter longer than the lock is held. The own
-// pauses of SQLite are 1, 2, 5, 10 ... ms: a read that met a commit of 0.2 ms took 1 ms, and one that met 4 ms took 8.
+// It looks again and again, because nothing wakes it: the other connection may be another
+// process's. Each pause is a quarter of the time that was waited, between kLeast and kMost. So it
+// waits about a quarter longer than the lock is held. The own pauses of SQLite are 1, 2, 5, 10 ...
+// ms: a read that met a commit of 0.2 ms took 1 ms, and one that met 4 ms took 8.
 #pragma once
 #include <algorithm>
 #include <chrono>
@@ -26,7 +27,8 @@ class LockWait {
     return std::min(std::clamp(waited / 4, kLeast, kMost), limit - waited);
   }
 
-  // Pauses. False: it has waited for the limit. `tries`: how often this was called for the present lock.
+  // Pauses. False: it has waited for the limit. `tries`: how often this was called for the present
+  // lock.
   bool Pause(int tries) {
     const Clock::time_point now = Clock::now();
     if (tries == 0) begin_ = now;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The tree of commands and options of uopctl: completions and manual pages are made from it (self/command_tree.h).
+// The tree of commands and options of uopctl: completions and manual pages are made from it
+// (self/command_tree.h).
 #pragma once
 #include <memory>
 

@@ -3,8 +3,8 @@
 // line.
 //
 // A command is a function that adds its subcommand to the App. When the user chooses the
-// subcommand, its callback leaves a Status in Globals, and with --json its result. Results go to stdout, progress and errors to
-// stderr; with --json errors go to stdout, too (envelope.h).
+// subcommand, its callback leaves a Status in Globals, and with --json its result. Results go to
+// stdout, progress and errors to stderr; with --json errors go to stdout, too (envelope.h).
 #pragma once
 #include <memory>
 #include <nlohmann/json.hpp>

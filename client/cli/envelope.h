@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What --json prints: one object on one line, whatever happens (docs/operations/looking.md, "JSON").
+// What --json prints: one object on one line, whatever happens (docs/operations/looking.md,
+// "JSON").
 #pragma once
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -10,7 +11,8 @@
 
 namespace uopd::cli {
 
-// Another number says that a key was renamed or means something else. New keys may come without that.
+// Another number says that a key was renamed or means something else. New keys may come without
+// that.
 inline constexpr int kEnvelopeSchema = 1;
 
 struct CommandEnd {
@@ -25,7 +27,8 @@ struct CommandEnd {
 
 // `data` null: the command has no result.
 nlohmann::ordered_json Envelope(const CommandEnd& end, const nlohmann::json& data);
-// As text for a line. Bytes that are not UTF-8 are replaced: texts may come from the daemon or from files.
+// As text for a line. Bytes that are not UTF-8 are replaced: texts may come from the daemon or from
+// files.
 std::string LineOf(const nlohmann::ordered_json& value);
 
 }  // namespace uopd::cli

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How a command ended, for scripts: the one table of exit statuses. Special ones of single commands are in docs/operations/looking.md.
+// How a command ended, for scripts: the one table of exit statuses. Special ones of single commands
+// are in docs/operations/looking.md.
 #pragma once
 #include <array>
 #include <string>

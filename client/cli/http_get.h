@@ -10,8 +10,8 @@ namespace uopd::cli {
 
 inline constexpr char kHttpAddress[] = "127.0.0.1:50511";
 
-// The whole body of the answer to GET `path`. UNAVAILABLE: no answer, a part of one, or not 200; DEADLINE_EXCEEDED: not all of it within
-// `timeout_s`; RESOURCE_EXHAUSTED: a page without end.
+// The whole body of the answer to GET `path`. UNAVAILABLE: no answer, a part of one, or not 200;
+// DEADLINE_EXCEEDED: not all of it within `timeout_s`; RESOURCE_EXHAUSTED: a page without end.
 absl::StatusOr<std::string> HttpGet(const std::string& address, const std::string& path,
                                     double timeout_s);
 

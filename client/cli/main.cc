@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// uopctl: runs graphs, looks after the daemon, trains the demo. Exit statuses are those of exit_codes.h; `replay` has its own
-// (replay.cc).
+// uopctl: runs graphs, looks after the daemon, trains the demo. Exit statuses are those of
+// exit_codes.h; `replay` has its own (replay.cc).
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Files that a user names: a pipe or /dev/stdin may be one, too. Errors name the file. NOT_FOUND: it cannot be opened. INVALID_ARGUMENT:
-// it is a folder, which can be opened and has no bytes.
+// Files that a user names: a pipe or /dev/stdin may be one, too. Errors name the file. NOT_FOUND:
+// it cannot be opened. INVALID_ARGUMENT: it is a folder, which can be opened and has no bytes.
 #pragma once
 #include <cstddef>
 #include <fstream>

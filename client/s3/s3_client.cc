@@ -48,12 +48,14 @@ void Append(List& list, const std::string& text) {
   list.reset(longer);
 }
 
-// `error`: errno right after the call that failed. Later calls, such as those of libcurl, change errno.
+// `error`: errno right after the call that failed. Later calls, such as those of libcurl, change
+// errno.
 absl::Status FileError(const char* what, int error) {
   return absl::ErrnoToStatus(error, Cat("the file ", what));
 }
 
-// Whether a failure of the connection may be gone a moment later. A certificate that is refused now will be refused later.
+// Whether a failure of the connection may be gone a moment later. A certificate that is refused now
+// will be refused later.
 bool MayPass(CURLcode code) {
   constexpr std::array kPassing = {
       CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_CONNECT, CURLE_OPERATION_TIMEDOUT,

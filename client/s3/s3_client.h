@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 // S3Client: whole objects of a store of the S3 protocol to and from files.
 //
-// Requests are signed (SigV4) with the hash of what is sent, so a server that checks it stores exactly that. TLS checks the server; no redirect is
-// followed. An object is put in one request, so it is there as a whole or not at all, and has at most 5 GiB. What may be
-// better a moment later is tried again. Messages never hold the credentials, nor the server's words but its error code.
-// Not thread-safe.
+// Requests are signed (SigV4) with the hash of what is sent, so a server that checks it stores
+// exactly that. TLS checks the server; no redirect is followed. An object is put in one request, so
+// it is there as a whole or not at all, and has at most 5 GiB. What may be better a moment later is
+// tried again. Messages never hold the credentials, nor the server's words but its error code. Not
+// thread-safe.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -38,8 +39,8 @@ class S3Client {
  public:
   explicit S3Client(Options options) : options_(std::move(options)) {}
 
-  // NOT_FOUND: there is no such object or bucket. PERMISSION_DENIED: the credentials do not do. RESOURCE_EXHAUSTED: larger than
-  // Options::max_bytes. UNAVAILABLE: the server does not answer.
+  // NOT_FOUND: there is no such object or bucket. PERMISSION_DENIED: the credentials do not do.
+  // RESOURCE_EXHAUSTED: larger than Options::max_bytes. UNAVAILABLE: the server does not answer.
   // FAILED_PRECONDITION: the server refuses otherwise. Others: the file cannot be read or written.
   absl::Status Get(const ObjectName& name, const std::string& path);  // replaces the file
   absl::Status Put(const ObjectName& name, const std::string& path);

@@ -20,9 +20,11 @@ struct Credentials {
   std::string token;  // empty: none
 };
 
-// INVALID_ARGUMENT: the text has no such profile, or a profile without an id or a secret of printable characters.
+// INVALID_ARGUMENT: the text has no such profile, or a profile without an id or a secret of
+// printable characters.
 absl::StatusOr<Credentials> ParseCredentials(std::string_view text, std::string_view profile);
-// Errors are those of ParseCredentials, with the file's name, and those of ReadSecretFile (core/base/secret_file.h).
+// Errors are those of ParseCredentials, with the file's name, and those of ReadSecretFile
+// (core/base/secret_file.h).
 absl::StatusOr<Credentials> ReadCredentials(const std::string& path, std::string_view profile);
 
 }  // namespace uopd::s3

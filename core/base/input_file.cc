@@ -26,7 +26,8 @@ absl::StatusOr<std::string> ReadInputFile(const std::string& path, size_t max_by
   if (fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode))
     return Invalid(Cat(path, " is not a regular file"));
   if (mode != nullptr) *mode = facts.st_mode;
-  // The size that the system says is a hint: that of a file in /proc is 0, whatever it holds, and other files may grow.
+  // The size that the system says is a hint: that of a file in /proc is 0, whatever it holds, and
+  // other files may grow.
   size_t room = std::max<size_t>(static_cast<size_t>(facts.st_size) + 1, 4 << 10);
   std::string text;
   while (text.size() <= max_bytes) {

@@ -61,8 +61,9 @@ const char* KindOf(mode_t mode) {
   return "no regular file";
 }
 
-// Looks at what has the name now. INVALID_ARGUMENT: it must not be replaced. The result is the mode that the new file takes
-// from the old one; nullopt: there is none, or it is of somebody else, who may have put it there.
+// Looks at what has the name now. INVALID_ARGUMENT: it must not be replaced. The result is the mode
+// that the new file takes from the old one; nullopt: there is none, or it is of somebody else, who
+// may have put it there.
 absl::StatusOr<std::optional<mode_t>> LookAt(int folder, const std::string& name,
                                              const std::string& path) {
   struct stat facts{};
@@ -172,7 +173,8 @@ absl::Status OutputFile::Keep() {
     return FileError("replacing", path);
   state_->part.clear();
   if (!state_->options.durable) return absl::OkStatus();
-  // The new name is in the folder, which has to reach the disk too. One that may not be read is left to the system.
+  // The new name is in the folder, which has to reach the disk too. One that may not be read is
+  // left to the system.
   const UniqueFd readable(openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (readable ? fsync(readable.get()) != 0 : errno != EACCES)
     return FileError("writing the folder of", path);

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT
-// Files whose names come from users and settings, written so that nothing else is touched: in a folder that others may write,
-// somebody may have put a link, a pipe or a device at the name.
+// Files whose names come from users and settings, written so that nothing else is touched: in a
+// folder that others may write, somebody may have put a link, a pipe or a device at the name.
 //
-//   the name is free, or of a regular file   a new file is written beside it, under a name that nobody can foresee, and
-//                                            takes its place when it is whole (Keep)
+//   the name is free, or of a regular file   a new file is written beside it, under a name that
+//                                            nobody can foresee, and takes its place when it is
+//                                            whole (Keep)
 //   /dev/stdout, /dev/stderr, /dev/fd/N,     a stream: written as it is, and never replaced
 //   /proc/self/fd/N, /dev/null
-//   anything else                            INVALID_ARGUMENT: a link, a pipe, a device, a socket, a folder
+//   anything else                            INVALID_ARGUMENT: a link, a pipe, a device, a socket,
+//                                            a folder
 //
-// A regular file of this user that is replaced gives its mode to the new one, if Options does not say otherwise. Errors name the file.
+// A regular file of this user that is replaced gives its mode to the new one, if Options does not
+// say otherwise. Errors name the file.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -23,8 +26,9 @@ namespace uopd {
 // Whether `path` is one of the names of streams above.
 bool NamesStream(std::string_view path);
 
-// What `path` stands for, if it is a symbolic link that this user or root has made; `path` if it is no link. INVALID_ARGUMENT: a
-// link of somebody else is on the way. The names of streams stay as they are.
+// What `path` stands for, if it is a symbolic link that this user or root has made; `path` if it is
+// no link. INVALID_ARGUMENT: a link of somebody else is on the way. The names of streams stay as
+// they are.
 absl::StatusOr<std::string> FollowOwnLinks(const std::string& path);
 
 class OutputFile {

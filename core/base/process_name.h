@@ -16,7 +16,8 @@ struct ProcessName {
   static ProcessName OfThisProcess();
 };
 
-// When the process of this number of the own PID namespace started, as in ProcessName. 0: there is none, or it cannot be told.
+// When the process of this number of the own PID namespace started, as in ProcessName. 0: there is
+// none, or it cannot be told.
 uint64_t StartTimeOf(int64_t pid);
 
 }  // namespace uopd

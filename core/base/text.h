@@ -35,7 +35,8 @@ std::string Cat(const T&... parts) {
   return out;
 }
 
-// The text with control characters written as \x1b, for terminals and logs of others; those of `kept` stay as they are.
+// The text with control characters written as \x1b, for terminals and logs of others; those of
+// `kept` stay as they are.
 std::string WithoutControls(std::string_view text, std::string_view kept = "");
 
 }  // namespace uopd

@@ -2,7 +2,8 @@
 // Codegen: one kernel graph (core/schedule/schedule.h) becomes a linear kernel that renderers turn
 // into text.
 //
-// Runs after the scheduler and before a renderer (core/render); docs/codegen/passes.md lists the passes.
+// Runs after the scheduler and before a renderer (core/render); docs/codegen/passes.md lists the
+// passes.
 //
 // A linear kernel is one LINEAR node whose sources are the lines in order of execution;
 // docs/ir_linear.md lists the ops that may occur.

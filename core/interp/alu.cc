@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The elementwise ops of the interpreter: fast loops for the common dtypes, ir::EvalAlu for the others.
+// The elementwise ops of the interpreter: fast loops for the common dtypes, ir::EvalAlu for the
+// others.
 //
 // Floats are computed in double and rounded once, as ir::EvalAlu does.
 #include <cmath>

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Copies of boxes of tensors to shared memory (BULK_COPY in docs/ir_linear.md), and the barriers by which threads wait for
-// them and for each other.
+// Copies of boxes of tensors to shared memory (BULK_COPY in docs/ir_linear.md), and the barriers by
+// which threads wait for them and for each other.
 //
-// A barrier has phases, numbered from 0. A phase ends when as many threads have arrived as the BULK_INIT says, and
-// copies of as many bytes are there as its BULK_EXPECT says, if it has one. Here the copies of a phase arrive as late as they may:
-// when threads wait for it. Until then nobody may access what they fill, and other squads not before they have waited, too. A wait
-// for a phase that never ends is reported: a device would hang.
+// A barrier has phases, numbered from 0. A phase ends when as many threads have arrived as the
+// BULK_INIT says, and copies of as many bytes are there as its BULK_EXPECT says, if it has one.
+// Here the copies of a phase arrive as late as they may: when threads wait for it. Until then
+// nobody may access what they fill, and other squads not before they have waited, too. A wait for a
+// phase that never ends is reported: a device would hang.
 //
 // Belongs to one launch, as the Memory does, which must outlive it. Not thread-safe.
 #pragma once

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Codecs: how the elements of a buffer lie in memory, by dtype. Stateless but for the dtype of AnyCodec.
+// Codecs: how the elements of a buffer lie in memory, by dtype. Stateless but for the dtype of
+// AnyCodec.
 #pragma once
 #include <cstddef>
 #include <cstdint>

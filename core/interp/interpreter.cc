@@ -18,7 +18,8 @@ namespace {
 using ir::Dtype;
 
 constexpr int64_t kMostThreads = 1 << 16;  // of a block
-// A look at the stop word each so many instructions: a thousand take well below a tenth of a second.
+// A look at the stop word each so many instructions: a thousand take well below a tenth of a
+// second.
 constexpr uint64_t kStepsBetweenChecks = 1 << 10;
 
 class Runner {
@@ -350,8 +351,8 @@ class Runner {
     return out;
   }
 
-  // A matrix instruction of each warp: collects the matrices from the lanes, multiplies them exactly, and
-  // rounds each result once.
+  // A matrix instruction of each warp: collects the matrices from the lanes, multiplies them
+  // exactly, and rounds each result once.
   absl::Status WarpMma(const Instruction& in) {
     const MatrixInstruction& i = program_.matrix(in);
     const auto lanes = static_cast<size_t>(i.sum_place.lanes());
@@ -389,8 +390,8 @@ class Runner {
     return absl::OkStatus();
   }
 
-  // A matrix instruction of each group of warps, which reads its operands from shared memory. The accumulators get
-  // their values now, but until the wait nobody may access them.
+  // A matrix instruction of each group of warps, which reads its operands from shared memory. The
+  // accumulators get their values now, but until the wait nobody may access them.
   absl::Status GroupMma(const Instruction& in) {
     const MatrixInstruction& i = program_.matrix(in);
     const ir::GroupMma& mma = in.group;
@@ -427,8 +428,8 @@ class Runner {
     return absl::OkStatus();
   }
 
-  // The elements of an operand of `rows` rows or columns, each with its steps, as the instruction finds them: from the
-  // place on where the threads say that it begins.
+  // The elements of an operand of `rows` rows or columns, each with its steps, as the instruction
+  // finds them: from the place on where the threads say that it begins.
   absl::Status SharedOperand(const Instruction& in, size_t operand, const ir::SharedMatrix& matrix,
                              DtypeNumber number, int64_t rows, size_t first,
                              std::vector<double>& out) {
@@ -463,7 +464,8 @@ class Runner {
     return absl::OkStatus();
   }
 
-  // Calls set(place along an axis, value) for each element of an operand that the lanes of a warp hold.
+  // Calls set(place along an axis, value) for each element of an operand that the lanes of a warp
+  // hold.
   template <class Set>
   void Collect(const Instruction& in, size_t operand, const Fragment& place, DtypeNumber number,
                size_t first, const Set& set) {
@@ -519,8 +521,9 @@ class Runner {
     return fault ? Report(in, fault->thread, fault->what) : absl::OkStatus();
   }
 
-  // Lane i of a warp gives the address of four words, which are row i % 8 of matrix i / 8. Lane i gets word i % 4 of
-  // row i / 4 of each matrix; transposed, it gets elements 2 (i % 4) and 2 (i % 4) + 1 of column i / 4.
+  // Lane i of a warp gives the address of four words, which are row i % 8 of matrix i / 8. Lane i
+  // gets word i % 4 of row i / 4 of each matrix; transposed, it gets elements 2 (i % 4) and 2 (i %
+  // 4) + 1 of column i / 4.
   absl::Status MatrixLoad(const Instruction& in) {
     constexpr size_t kLanes = 32, kRows = 8, kWords = 4;
     const auto matrices = static_cast<size_t>(in.numbers[0]);

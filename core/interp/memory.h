@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The memory that a launch of the interpreter sees: buffers, arrays of a block, arrays of its threads. Each
-// access is checked against the bounds, against what was stored, and against what other threads did.
+// The memory that a launch of the interpreter sees: buffers, arrays of a block, arrays of its
+// threads. Each access is checked against the bounds, against what was stored, and against what
+// other threads did.
 //
-// An access is one of many threads at once: one loop over them for each kind of array. Belongs to one launch.
-// Not thread-safe.
+// An access is one of many threads at once: one loop over them for each kind of array. Belongs to
+// one launch. Not thread-safe.
 #pragma once
 #include <cstddef>
 #include <optional>
@@ -20,8 +21,8 @@ struct Fault {
   std::string what;
 };
 
-// Thread first + k accesses element index[k].i + offset of the array, for k from 0 to n - 1. Where there are
-// gates and gates[k] is 0, it accesses nothing, and a load gives 0.
+// Thread first + k accesses element index[k].i + offset of the array, for k from 0 to n - 1. Where
+// there are gates and gates[k] is 0, it accesses nothing, and a load gives 0.
 struct Access {
   uint32_t array = 0;
   size_t first = 0, n = 0;
@@ -40,9 +41,9 @@ class Memory {
   // INVALID_ARGUMENT: a buffer is missing.
   absl::Status Check() const;
   void BeginBlock(int64_t block);
-  // Squads: threads of a block that go through its lines on their own from here on (ROLE in docs/ir_linear.md), with the
-  // threads that they begin with. Each has a clock, and knows a time of every other one: what that one did before.
-  // REQUIRES: no more than kMostSquads.
+  // Squads: threads of a block that go through its lines on their own from here on (ROLE in
+  // docs/ir_linear.md), with the threads that they begin with. Each has a clock, and knows a time
+  // of every other one: what that one did before. REQUIRES: no more than kMostSquads.
   static constexpr size_t kMostSquads = 32;
   void Fork(std::vector<size_t> first_threads);
   // Accesses are those of this squad until the next call.
@@ -61,8 +62,9 @@ class Memory {
   std::optional<Fault> MaybeLoad(const Access& access, Value* out);
   std::optional<Fault> MaybeStore(const Access& access, const Value* values);
 
-  // Copies that run while the threads go on (ASYNC_COPY). Send notes that what the access has just stored is on its
-  // way: nobody may access it. Land: it is there, as if the threads had stored it now.
+  // Copies that run while the threads go on (ASYNC_COPY). Send notes that what the access has just
+  // stored is on its way: nobody may access it. Land: it is there, as if the threads had stored it
+  // now.
   struct Copied {
     uint32_t array;
     size_t element;
@@ -70,8 +72,8 @@ class Memory {
   };
   void Send(const Access& access, std::vector<Copied>& copies);
   void Land(const std::vector<Copied>& copies);
-  // The same of copies that all threads of the squad have waited for, and that matrix instructions see without a fence
-  // (BULK_WAIT). What was sent to the same element later stays on its way.
+  // The same of copies that all threads of the squad have waited for, and that matrix instructions
+  // see without a fence (BULK_WAIT). What was sent to the same element later stays on its way.
   void LandForSquad(const std::vector<Copied>& copies);
   // The number of the part between two barriers.
   int64_t epoch() const { return epoch_; }
@@ -81,13 +83,14 @@ class Memory {
   void SharedFence() { ++fences_; }
   // They may change the accumulator from now on.
   void BeginSums(uint32_t array) { SumsOf(places_[array]).begun = true; }
-  // What is wrong if one changes the accumulator, or nothing. From here on until EndSums nobody may access it.
-  // The threads are `n` from `first` on, those of the squad.
+  // What is wrong if one changes the accumulator, or nothing. From here on until EndSums nobody may
+  // access it. The threads are `n` from `first` on, those of the squad.
   std::optional<std::string> MaybeChangeSums(uint32_t array, size_t first, size_t n);
   void EndSums(uint32_t array) { --SumsOf(places_[array]).changing; }
   // The values of an accumulator by element and thread.
   Value* Sums(uint32_t array) { return places_[array].values.data(); }
-  // What is wrong if one reads the element of a shared array, or nothing. Until EndRead nobody may store there.
+  // What is wrong if one reads the element of a shared array, or nothing. Until EndRead nobody may
+  // store there.
   std::optional<std::string> MaybeRead(Copied at, Value* out);
   // It has read the element: others may store there behind the next barrier.
   void EndRead(Copied at);
@@ -95,11 +98,13 @@ class Memory {
  private:
   static constexpr int64_t kNobody = -1, kSeveral = -2;
   static constexpr int64_t kCopy = -3;  // a writer that all threads have waited for
-  // Who accessed an element of a buffer: numbers of threads in the launch. Nothing orders such accesses.
+  // Who accessed an element of a buffer: numbers of threads in the launch. Nothing orders such
+  // accesses.
   struct BufferShadow {
     int64_t writer = kNobody, reader = kNobody;
   };
-  // Who accessed an element of a shared array last, and in which epoch; epoch 0 is before the launch.
+  // Who accessed an element of a shared array last, and in which epoch; epoch 0 is before the
+  // launch.
   struct SharedShadow {
     int64_t writer = kNobody, reader = kNobody;
     int64_t written = 0, read = 0;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Program: a linear kernel (docs/ir_linear.md), prepared for the interpreter (interpreter.h).
 //
-// Each line is an instruction over registers. A register holds one value for each thread and lane of a
-// block, so an instruction is a loop over all threads. Constants are registers that never change.
+// Each line is an instruction over registers. A register holds one value for each thread and lane
+// of a block, so an instruction is a loop over all threads. Constants are registers that never
+// change.
 //
 // Invariants
 //   (1) Sources of an instruction are registers that earlier instructions write, or constants.
-//   (2) Every RANGE has one END; `end` of one is the position of the other. So have ROLE and ROLE_END.
+//   (2) Every RANGE has one END; `end` of one is the position of the other. So have ROLE and
+//       ROLE_END.
 // Immutable after Make: any thread may run it.
 #pragma once
 #include <cstdint>
@@ -78,8 +80,8 @@ struct Instruction {
   std::vector<Operand> src;
   std::vector<ir::Dtype> src_dtypes;
   AluFunction alu = nullptr;
-  // Of accesses: the array, and whether the last source is a gate. The first source is the index, that of
-  // a STORE the second one is the value.
+  // Of accesses: the array, and whether the last source is a gate. The first source is the index,
+  // that of a STORE the second one is the value.
   uint32_t array = 0;
   bool gated = false;
   uint32_t end = 0;    // of RANGE and END, ROLE and ROLE_END: the position of the other
@@ -92,8 +94,9 @@ struct Instruction {
   ir::GroupMma group;  // of GROUP_MMA
   TensorMap map;       // of BULK_COPY
   ir::WarpRole role;   // of ROLE
-  // Of ASYNC_COPY and BULK_COPY: `src` and `array` are the target's, these the source's. Of BULK_COPY: the index of
-  // the barrier and the coordinates, and `arrays` has the array of the barrier.
+  // Of ASYNC_COPY and BULK_COPY: `src` and `array` are the target's, these the source's. Of
+  // BULK_COPY: the index of the barrier and the coordinates, and `arrays` has the array of the
+  // barrier.
   std::vector<Operand> from;
   uint32_t from_array = 0;
   bool from_gated = false;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Squads: threads of a block that execute its lines together, while other squads of the block are elsewhere (ROLE in
-// docs/ir_linear.md). Until its roles begin a block is one squad.
+// Squads: threads of a block that execute its lines together, while other squads of the block are
+// elsewhere (ROLE in docs/ir_linear.md). Until its roles begin a block is one squad.
 //
-// In a kernel that is right, the order in which squads go on changes nothing. So the interpreter takes one that a chip would
-// hardly take: a squad that runs ahead as far as it can, one that always comes last, or a random one.
+// In a kernel that is right, the order in which squads go on changes nothing. So the interpreter
+// takes one that a chip would hardly take: a squad that runs ahead as far as it can, one that
+// always comes last, or a random one.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -39,12 +40,13 @@ struct Squad {
   bool IsDone() const { return state == State::kDone; }
 };
 
-// The squads of the program's roles: of each role its warps, or the groups of warps that instructions take together. Empty
-// if the roles are not those of a block of so many threads.
+// The squads of the program's roles: of each role its warps, or the groups of warps that
+// instructions take together. Empty if the roles are not those of a block of so many threads.
 std::vector<Squad> SquadsOf(const Program& program, int64_t warp_lanes, size_t threads);
 
-// The order in which squads go on. A value of the seed: 0 and 1 mod 4 always take the first or the last one that can go on, 2
-// takes them in an order of its own, 3 any of them. So four blocks, one after the other, see all four.
+// The order in which squads go on. A value of the seed: 0 and 1 mod 4 always take the first or the
+// last one that can go on, 2 takes them in an order of its own, 3 any of them. So four blocks, one
+// after the other, see all four.
 class Interleaving {
  public:
   Interleaving(uint64_t seed, size_t squads);

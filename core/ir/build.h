@@ -48,8 +48,9 @@ UOp Expand(UOpContext& ctx, UOp x, std::span<const int64_t> dims);
 UOp Permute(UOpContext& ctx, UOp x, std::span<const int64_t> order);
 UOp Pad(UOpContext& ctx, UOp x, UOp before, UOp shape);
 UOp Shrink(UOpContext& ctx, UOp x, UOp starts, UOp shape);
-// The inverse of `move`, a RESHAPE, PERMUTE, FLIP, SHRINK or PAD of a value of this shape: x, which has the shape of `move`, at its place
-// there. It is zero outside of a SHRINK; the padding of a PAD is cut off.
+// The inverse of `move`, a RESHAPE, PERMUTE, FLIP, SHRINK or PAD of a value of this shape: x, which
+// has the shape of `move`, at its place there. It is zero outside of a SHRINK; the padding of a PAD
+// is cut off.
 UOp MovedBack(UOpContext& ctx, UOp x, UOp move, UOp shape);
 UOp Flip(UOpContext& ctx, UOp x, std::span<const int64_t> axes);
 

@@ -71,7 +71,8 @@ Int128 WholeNumber(Dtype dtype, double v);
 Dtype Promote(Dtype a, Dtype b);
 
 // v rounded to nearest in `dtype`, half to even (tf32: away from zero), as a double. Overflow is as
-// the dtype's line in dtype.def says. NaN becomes the one canonical quiet NaN. REQUIRES: IsFloat(dtype).
+// the dtype's line in dtype.def says. NaN becomes the one canonical quiet NaN. REQUIRES:
+// IsFloat(dtype).
 double RoundTo(Dtype dtype, double v);
 // The wrapped value of v in an integer dtype (sign-extended for signed ones); bool: v != 0.
 int64_t WrapTo(Dtype dtype, Int128 v);

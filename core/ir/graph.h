@@ -21,7 +21,8 @@ std::vector<UOp> Toposort(const UOpContext& ctx, UOp root);
 std::vector<UOp> Toposort(const UOpContext& ctx, std::span<const UOp> roots,
                           const std::function<bool(UOp)>& enter);
 
-// As Toposort, without what only the gradient of a value needs: the sources of DETACH but for the first one.
+// As Toposort, without what only the gradient of a value needs: the sources of DETACH but for the
+// first one.
 std::vector<UOp> ToposortValues(const UOpContext& ctx, std::span<const UOp> roots);
 // How many of its sources, from the first one on, the value of u is computed from.
 inline size_t ValueSourceCount(UOp u) { return u.Is(Op::DETACH) ? 1 : u.n_src(); }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The arg of GROUP_PRODUCT and GROUP_MMA (docs/ir_linear.md): a matrix instruction of several warps, whose operands
-// lie in shared memory.
+// The arg of GROUP_PRODUCT and GROUP_MMA (docs/ir_linear.md): a matrix instruction of several
+// warps, whose operands lie in shared memory.
 //
-// An operand has lines of 8 of its rows (or columns): of a's rows, of b's columns. In memory its elements follow each
-// other either along the sum or along these lines. The bytes that follow each other are a *span* of 128, 64 or 32
-// bytes. Eight spans, one after the other, are an *atom*. The memory is swizzled: inside of each span the piece of 16
-// bytes with number p is at p ^ x, where x is made of the address's bits from bit 7 on. So pieces with equal
-// numbers in eight neighbouring spans lie in different banks.
+// An operand has lines of 8 of its rows (or columns): of a's rows, of b's columns. In memory its
+// elements follow each other either along the sum or along these lines. The bytes that follow each
+// other are a *span* of 128, 64 or 32 bytes. Eight spans, one after the other, are an *atom*. The
+// memory is swizzled: inside of each span the piece of 16 bytes with number p is at p ^ x, where x
+// is made of the address's bits from bit 7 on. So pieces with equal numbers in eight neighbouring
+// spans lie in different banks.
 #pragma once
 #include "core/ir/context.h"
 
@@ -15,18 +16,20 @@ namespace uopd::ir {
 struct SharedMatrix {
   int64_t span = 0;       // bytes: 128, 64 or 32
   bool along_sum = true;  // elements of a span follow each other along the sum
-  // Bytes. Along the sum: `stride` is from eight rows to the next eight, and `lead` is not used; all steps of one
-  // instruction lie in one span. Else: `lead` is from a span to the next one of the same step, and `stride` from
-  // eight steps to the next eight.
+  // Bytes. Along the sum: `stride` is from eight rows to the next eight, and `lead` is not used;
+  // all steps of one instruction lie in one span. Else: `lead` is from a span to the next one of
+  // the same step, and `stride` from eight steps to the next eight.
   int64_t lead = 0, stride = 0;
 
-  // Bytes from element (0, 0) to the element of row `row` and step `k`, before the memory is swizzled.
+  // Bytes from element (0, 0) to the element of row `row` and step `k`, before the memory is
+  // swizzled.
   int64_t ByteOf(int64_t row, int64_t k, int64_t element_bytes) const {
     if (along_sum) return row / 8 * stride + row % 8 * span + k * element_bytes;
     const int64_t in_span = span / element_bytes;
     return row / in_span * lead + row % in_span * element_bytes + k / 8 * stride + k % 8 * span;
   }
-  // Where the byte with this address lies. An involution: it keeps atoms that begin at multiples of 1024 bytes.
+  // Where the byte with this address lies. An involution: it keeps atoms that begin at multiples of
+  // 1024 bytes.
   int64_t Swizzled(int64_t address) const {
     return address ^ ((address >> 3) & (span - 1) & ~int64_t{15});
   }

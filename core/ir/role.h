@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The arg of ROLE (docs/ir_linear.md): which threads of a block execute the lines up to its ROLE_END.
+// The arg of ROLE (docs/ir_linear.md): which threads of a block execute the lines up to its
+// ROLE_END.
 //
-// The registers of a block are one pool, which a launch deals out evenly. A role may take another number of them for each of
-// its threads, if whole groups of four warps have the role and the pool holds what all roles take.
+// The registers of a block are one pool, which a launch deals out evenly. A role may take another
+// number of them for each of its threads, if whole groups of four warps have the role and the pool
+// holds what all roles take.
 #pragma once
 #include <algorithm>
 
@@ -31,8 +33,8 @@ struct WarpRole {
   static int64_t AtLaunch(int64_t threads) {
     return std::min(kMost, kPool / threads / kStep * kStep);
   }
-  // What `others` threads can have, if `few` threads take kFewest registers or a few more, and the pool was dealt out
-  // to all of them: a legal number of registers.
+  // What `others` threads can have, if `few` threads take kFewest registers or a few more, and the
+  // pool was dealt out to all of them: a legal number of registers.
   static int64_t Rest(int64_t few_registers, int64_t few, int64_t others) {
     const int64_t pool = AtLaunch(few + others) * (few + others) - few_registers * few;
     return std::min(kMost - kStep, pool / others / kStep * kStep);

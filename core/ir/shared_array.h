@@ -8,17 +8,17 @@
 
 namespace uopd::ir {
 
-// On targets without blocks the threads of a launch share the array. Bytes of an element: the value,
-// and kSharedFlag bytes after its start an i32 that is not 0 once the value is stored.
+// On targets without blocks the threads of a launch share the array. Bytes of an element: the
+// value, and kSharedFlag bytes after its start an i32 that is not 0 once the value is stored.
 inline constexpr int64_t kSharedElement = 16, kSharedFlag = 8;
 
 inline bool IsShared(UOp buffer) {
   return buffer.Is(Op::BUFFER) && buffer.addrspace() == AddrSpace::LOCAL;
 }
 
-// Where the shared arrays of a block lie: one after the other in the order of their lines. An array begins at a
-// multiple of the largest power of two that divides its size in bytes, of kAlignment at least and of kMostAlignment at
-// most.
+// Where the shared arrays of a block lie: one after the other in the order of their lines. An array
+// begins at a multiple of the largest power of two that divides its size in bytes, of kAlignment at
+// least and of kMostAlignment at most.
 class SharedLayout {
  public:
   static constexpr int64_t kAlignment = 128, kMostAlignment = 1024;

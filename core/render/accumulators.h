@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Which BUFFERs of registers are accumulators: every access is to the whole BUFFER, so that it is one value. The
-// others are arrays of a thread. Not thread-safe.
+// Which BUFFERs of registers are accumulators: every access is to the whole BUFFER, so that it is
+// one value. The others are arrays of a thread. Not thread-safe.
 #pragma once
 #include <algorithm>
 #include <set>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What is known about the address of an access: a power of two that divides its index. Renderers use it to
-// find accesses that a wide instruction may do.
+// What is known about the address of an access: a power of two that divides its index. Renderers
+// use it to find accesses that a wide instruction may do.
 #pragma once
 #include "absl/container/flat_hash_map.h"
 #include "core/ir/context.h"

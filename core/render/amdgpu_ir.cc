@@ -23,7 +23,8 @@ void PutBarrier(LlvmText& text) {
   text.Put("fence syncscope(\"workgroup\") acquire");
 }
 
-// Loops whose polls all threads of a warp, or of a block, do together: LLVM then knows that they stay together.
+// Loops whose polls all threads of a warp, or of a block, do together: LLVM then knows that they
+// stay together.
 class AmdgpuLoops final : public LlvmLoops {
  public:
   using LlvmLoops::LlvmLoops;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Buffers, addresses, loads and stores of a kernel as LLVM IR for AMDGPU.
 //
-// Address spaces: 1 is the memory of the device, 3 the memory that the threads of a block share, 5 the memory of
-// a thread. A load from device memory under a gate reads zeros where the gate is false, without a branch.
+// Address spaces: 1 is the memory of the device, 3 the memory that the threads of a block share, 5
+// the memory of a thread. A load from device memory under a gate reads zeros where the gate is
+// false, without a branch.
 #pragma once
 #include "core/ir/shared_array.h"
 #include "core/render/accumulators.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the threads of a warp do together, as LLVM IR for AMDGPU: matrix instructions (MFMA, WMMA) and the
-// exchange of values.
+// What the threads of a warp do together, as LLVM IR for AMDGPU: matrix instructions (MFMA, WMMA)
+// and the exchange of values.
 #pragma once
 #include "core/base/target/target.h"
 #include "core/render/llvm_text.h"

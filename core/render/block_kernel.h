@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the renderers of kernels for blocks (docs/ir_linear.md, "Blocks") know of a kernel before its first line.
+// What the renderers of kernels for blocks (docs/ir_linear.md, "Blocks") know of a kernel before
+// its first line.
 #pragma once
 #include <set>
 #include <vector>
@@ -41,7 +42,8 @@ struct BlockKernel {
   int64_t shared_alignment = ir::SharedLayout::kAlignment;  // of all shared arrays, in bytes
 };
 
-// The lanes that one access of an INDEX takes, in up to so many bytes: 1, or more where the address is aligned.
+// The lanes that one access of an INDEX takes, in up to so many bytes: 1, or more where the address
+// is aligned.
 int64_t WideLanes(ir::UOp index, int64_t most_bytes, Alignment& alignment);
 
 }  // namespace uopd::render

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The loops of a kernel as LLVM IR, and their polls of the stop word.
 //
-// A loop that polls every n iterations (n > 1) becomes two loops: the outer one over chunks polls, the
-// inner one runs over a chunk and has the same body as without polls. They share one counter.
+// A loop that polls every n iterations (n > 1) becomes two loops: the outer one over chunks polls,
+// the inner one runs over a chunk and has the same body as without polls. They share one counter.
 #pragma once
 #include "core/render/llvm_text.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The text of a function in LLVM IR while it is written line by line: the names of values, operands,
-// constants, types and calls of intrinsics. The parts of the renderer share one LlvmText.
+// The text of a function in LLVM IR while it is written line by line: the names of values,
+// operands, constants, types and calls of intrinsics. The parts of the renderer share one LlvmText.
 #pragma once
 #include <initializer_list>
 #include <set>
@@ -53,7 +53,8 @@ class LlvmText {
   std::string Operand(ir::UOp u, int64_t lanes);
   // A vector with the scalar in all lanes.
   std::string Splat(std::string_view value, std::string_view scalar, int64_t lanes);
-  // Adds a line that chooses `yes` or `no`, both of this type, by a gate: one bool, or one for each of n lanes.
+  // Adds a line that chooses `yes` or `no`, both of this type, by a gate: one bool, or one for each
+  // of n lanes.
   void PutSelect(std::string_view name, ir::UOp gate, int64_t n, std::string_view type,
                  std::string_view yes, std::string_view no);
   // The type of u, which counts for widest_bytes().

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18 (Programming with
-// Intel AMX); the instructions in volume 2.
+// Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18 (Programming
+// with Intel AMX); the instructions in volume 2.
 #include "core/render/llvm_tiles.h"
 
 #include "core/ir/wmma_block.h"

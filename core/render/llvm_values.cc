@@ -58,7 +58,8 @@ absl::Status LlvmValues::Line(UOp u) {
   }
 }
 
-// Lanes first to first + n of a vector; those that it does not have are poison. lanes 0: of a scalar.
+// Lanes first to first + n of a vector; those that it does not have are poison. lanes 0: of a
+// scalar.
 std::string LlvmValues::Part(const std::string& x, int64_t lanes, int64_t first, int64_t n) {
   if (lanes == n) return x;
   const std::string out = text_.Temporary(), from = LlvmType("float", lanes);

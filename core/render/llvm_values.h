@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Operations on values as LLVM IR: arithmetic, conversions, lanes of vectors and matrix instructions.
+// Operations on values as LLVM IR: arithmetic, conversions, lanes of vectors and matrix
+// instructions.
 #pragma once
 #include <vector>
 

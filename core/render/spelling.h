@@ -23,9 +23,9 @@ const TypeSpelling* SpellingOf(ir::Dtype dtype);
 
 // The spelling of an op, by the dtype of its operands.
 //
-// C: an expression. $0, $1, $2 are the operands, $T the type of the result, $W its c_wide, $@name a function
-// of the math library. LLVM IR: an instruction with a type and two operands, or "@name" of an intrinsic
-// overloaded on the type of the result. Bool counts as unsigned.
+// C: an expression. $0, $1, $2 are the operands, $T the type of the result, $W its c_wide, $@name a
+// function of the math library. LLVM IR: an instruction with a type and two operands, or "@name" of
+// an intrinsic overloaded on the type of the result. Bool counts as unsigned.
 struct OpSpelling {
   ir::Op op;
   std::string_view c_float, c_int, c_bool;

@@ -131,7 +131,8 @@ class DisabledRules {
   std::vector<Name> names_ UOPD_GUARDED_BY(mu_);
 };
 
-// Updates the metrics of one rule: adds the attempts of a Rewriter, and the time since the last call.
+// Updates the metrics of one rule: adds the attempts of a Rewriter, and the time since the last
+// call.
 void ExportRule(const Rule& rule, uint64_t attempts) {
   const int64_t ns = rule.counts.match_ns.load() + rule.counts.miss_ns.load();
   metrics::RuleAttempts({rule.set, rule.name}).Increment(attempts);

@@ -74,7 +74,8 @@ std::optional<Int128> Beside(const Sum& less, const Sum& equal) {
   return Int128{same ? equal.constant : -equal.constant} - less.constant;
 }
 
-// v < limit for v = x % c as 0 <= t && t < limit, for the t of MaybeInWindow; null if there is none.
+// v < limit for v = x % c as 0 <= t && t < limit, for the t of MaybeInWindow; null if there is
+// none.
 UOp InWindow(UOpContext& ctx, UOp v, Int128 limit) {
   if (!v.Is(Op::FLOORMOD) || !v.src(1).Is(Op::CONST) || limit < 1) return UOp();
   const int64_t c = v.src(1).const_int();
@@ -120,8 +121,8 @@ UOp MaybeNegated(UOp u) {
 
 namespace {
 
-// g * big + small < 0 as big < m, for sum = g * big and a small in [min, max] that never decides, as in
-// DropSmallTerms; else null.
+// g * big + small < 0 as big < m, for sum = g * big and a small in [min, max] that never decides,
+// as in DropSmallTerms; else null.
 UOp WithoutSmall(UOpContext& ctx, const Sum& sum, Int128 min, Int128 max) {
   if (sum.terms.empty()) return UOp();
   const int64_t g = CommonFactor(sum);

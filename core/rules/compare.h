@@ -25,8 +25,9 @@ ir::UOp NormaliseEqual(ir::UOpContext& ctx, ir::UOp u);
 // becomes x < c - 1; likewise for !(x < c). u is the bool OR or AND. Null if u has no such form.
 ir::UOp MoveEnd(ir::UOpContext& ctx, ir::UOp u);
 
-// In a conjunction, simplifies terms < constant by what another conjunct says about a part of the terms:
-// 59 * r + t < 177 && 0 <= t && t < 56 becomes r < 3 && ... u is the bool AND. Null if nothing changes.
+// In a conjunction, simplifies terms < constant by what another conjunct says about a part of the
+// terms: 59 * r + t < 177 && 0 <= t && t < 56 becomes r < 3 && ... u is the bool AND. Null if
+// nothing changes.
 ir::UOp DropKnownSum(ir::UOpContext& ctx, ir::UOp u);
 
 // Whether a comparison of `sum` with 0, in normal form, would simplify if its terms had these

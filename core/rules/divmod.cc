@@ -93,9 +93,9 @@ Split SplitBy(TermBounds bounds, const Sum& sum, int64_t c) {
     Split t = SplitAt(bounds, sum, s.rest.constant, c, first);
     if (t.period) return t;
   }
-  // A rest that leaves its period only by less than c below: a condition can exclude that. So the rows
-  // of a padded axis that is repeated, which begin one element later each time, have plain indices
-  // where a condition says that they are inside: (r*58 + i) / 59 becomes r + (i - r) / 59.
+  // A rest that leaves its period only by less than c below: a condition can exclude that. So the
+  // rows of a padded axis that is repeated, which begin one element later each time, have plain
+  // indices where a condition says that they are inside: (r*58 + i) / 59 becomes r + (i - r) / 59.
   Split t = SplitAt(bounds, sum, s.rest.constant, c, near);
   const Bounds b = BoundsOf(bounds, t.rest);
   return b.min > -c && b.max < c && t.rest.terms.size() == s.rest.terms.size() ? t : s;

@@ -16,8 +16,8 @@ ir::UOp SimplifyFloorDiv(ir::UOpContext& ctx, ir::UOp x, int64_t c);
 ir::UOp SimplifyFloorMod(ir::UOpContext& ctx, ir::UOp x, int64_t c);
 // Whether `sum` / c or `sum` % c would simplify if the terms of the sum had these bounds.
 bool SimplifiesDivMod(TermBounds bounds, const Sum& sum, int64_t c);
-// t, if `sum` is t plus a multiple of c, where t is within (-c, c), may be negative, and t + c >= limit
-// then. So sum % c < limit says that 0 <= t < limit. Else nullopt.
+// t, if `sum` is t plus a multiple of c, where t is within (-c, c), may be negative, and t + c >=
+// limit then. So sum % c < limit says that 0 <= t < limit. Else nullopt.
 std::optional<Sum> MaybeInWindow(TermBounds bounds, const Sum& sum, int64_t c, ir::Int128 limit);
 // A simpler expression equal to u, or null. u is a FLOORDIV or FLOORMOD of index dtype with any
 // divisor, also a symbolic one. Division by zero gives 0.

@@ -9,8 +9,8 @@ namespace {
 
 using namespace rewrite;  // NOLINT: the vocabulary of rules
 
-// Ops of floats that devices compute with errors of their own. They are not folded: a value that is constant in one
-// kernel, or at one place, and computed in another would be rounded in two ways.
+// Ops of floats that devices compute with errors of their own. They are not folded: a value that is
+// constant in one kernel, or at one place, and computed in another would be rounded in two ways.
 constexpr OpSet kApproximated = {Op::EXP2, Op::EXP, Op::LOG2, Op::LOG,
                                  Op::SIN,  Op::COS, Op::POW,  Op::MULACC};
 

@@ -113,7 +113,8 @@ Gradients PowRule(UOpContext& ctx, UOp y, UOp g) {
   // x^0 is constant, so its slope is 0, also at x = 0, where x^-1 is infinite.
   const UOp slope = ir::Where(ctx, Equal(ctx, exponent, Like(ctx, y, 0)), Like(ctx, y, 0),
                               Times(ctx, exponent, less_one));
-  // 0^y is 0 for y > 0 and infinite for y < 0. At y = 0 the slope is that of the side where the power is finite.
+  // 0^y is 0 for y > 0 and infinite for y < 0. At y = 0 the slope is that of the side where the
+  // power is finite.
   const UOp zero = Like(ctx, y, 0);
   const UOp of_zero = ir::Where(ctx, ir::Lt(ctx, exponent, zero),
                                 Like(ctx, y, -std::numeric_limits<double>::infinity()), zero);
@@ -142,7 +143,8 @@ Gradients Through(UOpContext&, UOp, UOp g) { return {g}; }
 Gradients ContiguousBackwardRule(UOpContext& ctx, UOp, UOp g) {
   return {ctx.Make(Op::CONTIGUOUS, g.dtype(), {g})};
 }
-// What says where a value is: the first node below it that has a device or is in pieces. Null: it needs none.
+// What says where a value is: the first node below it that has a device or is in pieces. Null: it
+// needs none.
 UOp HomeOf(UOp u) {
   constexpr ir::OpSet kPlaced = {Op::COPY, Op::PARAM, Op::BUFFER, Op::MULTI};
   std::vector<UOp> stack = {u};
@@ -157,7 +159,8 @@ UOp HomeOf(UOp u) {
   return UOp();
 }
 
-// Copies the gradient back to the device of the source. Values in pieces go by themselves to where they are needed.
+// Copies the gradient back to the device of the source. Values in pieces go by themselves to where
+// they are needed.
 UOp CopiedBack(UOpContext& ctx, UOp y, UOp g, std::string_view default_device) {
   const UOp home = HomeOf(y.src(0));
   if (!home || home.Is(Op::MULTI)) return g;
@@ -217,8 +220,9 @@ Gradients MultiRule(UOpContext& ctx, UOp y, UOp g) {
   return out;
 }
 
-// y as a node of its own, which no memory takes the place of. A maximum is exact: computed anew beside x, it equals an element of x,
-// while a stored one may have been computed from an x that was rounded in another way. In a graph that is sent, it is y again.
+// y as a node of its own, which no memory takes the place of. A maximum is exact: computed anew
+// beside x, it equals an element of x, while a stored one may have been computed from an x that was
+// rounded in another way. In a graph that is sent, it is y again.
 UOp Anew(UOpContext& ctx, UOp y) {
   return ctx.Make(y.op(), y.dtype(), y.srcs(), y.arg(), kComputedAnew);
 }
@@ -253,9 +257,9 @@ UOp SumFromEnd(UOpContext& ctx, UOp x, int64_t axis) {
   return Flipped(ctx, ir::Scan(ctx, Op::ADD, Flipped(ctx, x, axis), axis), axis);
 }
 
-// Element i of a running product is in the results from i on, times the other elements up to there. Before
-// the first zero that is y / x. The first zero gets the products in which it is replaced by 1. Elements after
-// it get 0: their results are 0 whatever they are.
+// Element i of a running product is in the results from i on, times the other elements up to there.
+// Before the first zero that is y / x. The first zero gets the products in which it is replaced
+// by 1. Elements after it get 0: their results are 0 whatever they are.
 Gradients ScanMulRule(UOpContext& ctx, UOp y, UOp g, int64_t axis) {
   const UOp x = y.src(0), zero = Like(ctx, x, 0), one = Like(ctx, x, 1);
   const UOp is_zero = Equal(ctx, x, zero);
@@ -282,8 +286,9 @@ UOp ShiftedBack(UOpContext& ctx, UOp x, size_t axis) {
   return ir::Pad(ctx, part, ir::ShapeArg(ctx, Shape(one)), ir::ShapeArg(ctx, shape));
 }
 
-// Each result takes the first element that equals it (or is NaN), as fn::CumMax says. The gradients of all results
-// that took an element are added up in a row for each element, without cancellation: quadratic time.
+// Each result takes the first element that equals it (or is NaN), as fn::CumMax says. The gradients
+// of all results that took an element are added up in a row for each element, without cancellation:
+// quadratic time.
 Gradients ScanMaxRule(UOpContext& ctx, UOp y, UOp g, int64_t axis) {
   const UOp x = y.src(0);
   const Shape shape = *ctx.ShapeOf(x);

@@ -168,7 +168,8 @@ class Builder {
     for (const Output& out : root.outputs) constraints.alone.insert(out.node.id());
   }
 
-  // Realises the states that the kernel reads of slots that it stores, so that it reads copies of them.
+  // Realises the states that the kernel reads of slots that it stores, so that it reads copies of
+  // them.
   void ReadCopies(const Fusion& fusion, const Kernel& kernel, Constraints& constraints) {
     for (const Output& out : fusion.roots[kernel.root].outputs) {
       for (uint32_t p : kernel.reads) {
@@ -235,8 +236,8 @@ class Builder {
     return out;
   }
 
-  // The temporaries, by storage, that a copy reads and whose values have a variable size. A copy takes
-  // all bytes, also the gaps that a run of a smaller size leaves in them.
+  // The temporaries, by storage, that a copy reads and whose values have a variable size. A copy
+  // takes all bytes, also the gaps that a run of a smaller size leaves in them.
   std::vector<bool> CopiedWithGaps(const Fusion& fusion) {
     std::vector<bool> out(fusion.storages.size(), false);
     for (const Root& root : fusion.roots) {

@@ -40,8 +40,8 @@ struct BufferRef {
 };
 
 // One step of the schedule. A kernel runs `graph` on `device`. A copy fills buffers[0] with bytes
-// of buffers[1], which may be on another device. A clear fills buffers[0], a temporary, with zeroes:
-// the next item writes it in part, and a copy takes all of it.
+// of buffers[1], which may be on another device. A clear fills buffers[0], a temporary, with
+// zeroes: the next item writes it in part, and a copy takes all of it.
 struct Item {
   enum Kind : uint8_t { kKernel, kCopy, kClear };
   Kind kind = kKernel;
@@ -126,8 +126,8 @@ struct Options {
   std::map<std::string, KernelLimits, std::less<>> limits_of;  // by the device's name in the graph
   // An allreduce of more elements than this, over more than two devices, is a ring (AllReduce).
   int64_t ring_threshold = 256'000;
-  // The small floats (ir::IsSmallFloat) that operands of f32 products may be rounded to (round_products.h). Empty:
-  // nothing is rounded.
+  // The small floats (ir::IsSmallFloat) that operands of f32 products may be rounded to
+  // (round_products.h). Empty: nothing is rounded.
   DtypeNumberSet allowed_products;
 
   const KernelLimits& LimitsOf(std::string_view device) const {

@@ -127,7 +127,8 @@ class Search {
     if (!stopped_ && !Full()) MeasureSeeds();
   }
 
-  // Measures the seeds that the model of programs expects most of, even if it expects more of the heuristic's choice.
+  // Measures the seeds that the model of programs expects most of, even if it expects more of the
+  // heuristic's choice.
   void MeasureSeeds() {
     for (Opts& seed : Seeds(kernel_, target_)) AddToFrontier(std::move(seed));
     PackSeeds();
@@ -148,8 +149,9 @@ class Search {
     Flush();
   }
 
-  // Lowers the seeds in the frontier, then the best of them with each PACK, and with all PACKs together that the model expects
-  // to save time. Leaves the pool in the order of what the model expects, the fastest first.
+  // Lowers the seeds in the frontier, then the best of them with each PACK, and with all PACKs
+  // together that the model expects to save time. Leaves the pool in the order of what the model
+  // expects, the fastest first.
   void PackSeeds() {
     LowerFrontierFrom(0);
     SortPool();
@@ -203,7 +205,8 @@ class Search {
     });
   }
 
-  // Makes the most promising neighbours of the best candidates, and of the best ones among those that are not measured.
+  // Makes the most promising neighbours of the best candidates, and of the best ones among those
+  // that are not measured.
   void Grow() {
     ShortenBest();
     for (int level = 0; level < kLevels && !stopped_; ++level) {
@@ -213,8 +216,8 @@ class Search {
     }
   }
 
-  // Makes the best list without each of its opts. An opt helped when it was added; whether it still helps beside the opts that
-  // were added later is not known.
+  // Makes the best list without each of its opts. An opt helped when it was added; whether it still
+  // helps beside the opts that were added later is not known.
   void ShortenBest() {
     const Opts& best = out_.Ranking().front()->opts;
     if (!shortened_.insert(KeyOf(best)).second) return;
@@ -256,8 +259,8 @@ class Search {
     for (Opts& next : Neighbours(kernel_, target_, parent)) AddToFrontier(std::move(next));
   }
 
-  // Makes candidates of the frontier: three quarters of them those that the model of opts expects most of, the others from
-  // all over it.
+  // Makes candidates of the frontier: three quarters of them those that the model of opts expects
+  // most of, the others from all over it.
   void MakeSome(int count) {
     std::erase_if(frontier_, [&](const Opts& opts) { return too_long_.Covers(opts); });
     std::vector<std::pair<double, size_t>> order;
@@ -324,9 +327,10 @@ class Search {
     return out;
   }
 
-  // Moves the most promising of those that wait into the batch: by turns those that one model and the other expects most
-  // of, so that none of them leads alone. What was chosen counts as measured, with the time that is expected of it: so the
-  // next one is not its twin. What both expect to be clearly slower than the best stays.
+  // Moves the most promising of those that wait into the batch: by turns those that one model and
+  // the other expects most of, so that none of them leads alone. What was chosen counts as
+  // measured, with the time that is expected of it: so the next one is not its twin. What both
+  // expect to be clearly slower than the best stays.
   void Choose() {
     const double most = std::log2(best_seconds_) + kClear;
     std::vector<std::pair<double, size_t>> by_program, by_list;

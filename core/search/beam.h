@@ -1,24 +1,29 @@
 // SPDX-License-Identifier: MIT
 // BeamSearch: the search for the opts that make a kernel fastest, by measuring candidates.
 //
-// The beam is what the field and the flag BEAM mean by it: `width` candidates whose neighbours are tried. Which neighbours are
-// measured is chosen as in Bayesian optimisation.
+// The beam is what the field and the flag BEAM mean by it: `width` candidates whose neighbours are
+// tried. Which neighbours are measured is chosen as in Bayesian optimisation.
 //
-// It starts from the choice of the heuristic, from the kernel without opts, and from some seeds (seeds.h). Each step adds the
-// neighbours (moves.h) of the best `width` candidates, and of the `width` most promising that were not measured, to the
-// frontier; makes the programs of the most promising lists of opts there; and measures a batch of the most promising
-// programs. What is promising is said by two models that learn from every measurement (surrogate.h), one of the opts and one
-// of the programs; what was learned from other kernels is the second one's prior (cost_model.h). Within a batch, what was
-// chosen counts as measured with its expected time (the "kriging believer" of Ginsbourger, Le Riche and Carraro, "Kriging is
-// well-suited to parallelize optimization", 2010). A program is measured once, however many lists of opts give it, and never if
-// the book has it (trial_book.h). Programs that both models expect to be clearly slower are left out.
+// It starts from the choice of the heuristic, from the kernel without opts, and from some seeds
+// (seeds.h). Each step adds the neighbours (moves.h) of the best `width` candidates, and of the
+// `width` most promising that were not measured, to the frontier; makes the programs of the most
+// promising lists of opts there; and measures a batch of the most promising programs. What is
+// promising is said by two models that learn from every measurement (surrogate.h), one of the opts
+// and one of the programs; what was learned from other kernels is the second one's prior
+// (cost_model.h). Within a batch, what was chosen counts as measured with its expected time (the
+// "kriging believer" of Ginsbourger, Le Riche and Carraro, "Kriging is well-suited to parallelize
+// optimization", 2010). A program is measured once, however many lists of opts give it, and never
+// if the book has it (trial_book.h). Programs that both models expect to be clearly slower are left
+// out.
 //
-// The search ends when `patience` steps in turn saved too little, when nothing is left that could be faster, when the
-// budget of candidates or time is used up, or when it is cancelled. The result is the best candidate so far. The engine
-// compiles and measures through a Measurer and stores the result in the cache.
+// The search ends when `patience` steps in turn saved too little, when nothing is left that could
+// be faster, when the budget of candidates or time is used up, or when it is cancelled. The result
+// is the best candidate so far. The engine compiles and measures through a Measurer and stores the
+// result in the cache.
 //
 // Deterministic for equal measurements: the order of candidates, ties (the earlier one wins) and
-// the number of steps depend on nothing else. The measurer and the callbacks are called on the thread of the caller.
+// the number of steps depend on nothing else. The measurer and the callbacks are called on the
+// thread of the caller.
 #pragma once
 #include <chrono>
 #include <functional>
@@ -66,11 +71,11 @@ struct BeamOptions {
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   std::function<bool()> cancelled;             // polled; null: never cancelled
   std::function<void(const Trial&)> progress;  // called after each trial; null: not called
-  // Called after each step and at the end with what is known so far: trials, and counts of what was not measured. Null: not
-  // called.
+  // Called after each step and at the end with what is known so far: trials, and counts of what was
+  // not measured. Null: not called.
   std::function<void(const SearchResult&)> stepped;
-  // What is known from before, and gets what the search measures: times of this kernel's programs, and how times depend on
-  // programs. They outlive the search. Null: nothing.
+  // What is known from before, and gets what the search measures: times of this kernel's programs,
+  // and how times depend on programs. They outlive the search. Null: nothing.
   TrialBook* book = nullptr;
   CostModel* model = nullptr;
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// CostModel: how times depend on the features of programs, learned from all kernels that a device has tuned.
+// CostModel: how times depend on the features of programs, learned from all kernels that a device
+// has tuned.
 //
-// A linear function from differences of features to differences of log2(time), between a candidate and the start of its
-// search: so kernels of any size teach the same. It is fitted by least squares with a ridge around a first guess (A. Hoerl and
-// R. Kennard, Ridge Regression, 1970), and keeps only sums, so its size does not grow. Old observations fade when there are
-// more than kMost. Copies may be used in several threads; one object by one thread.
+// A linear function from differences of features to differences of log2(time), between a candidate
+// and the start of its search: so kernels of any size teach the same. It is fitted by least squares
+// with a ridge around a first guess (A. Hoerl and R. Kennard, Ridge Regression, 1970), and keeps
+// only sums, so its size does not grow. Old observations fade when there are more than kMost.
+// Copies may be used in several threads; one object by one thread.
 #pragma once
 #include <span>
 #include <string>

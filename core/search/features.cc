@@ -87,7 +87,8 @@ class Counter {
     for (size_t i = 0; i < lines.size(); ++i) {
       const UOp u = lines[i];
       Count(u);
-      // A value is live until its last use, or the end of the kernel if that is in another iteration.
+      // A value is live until its last use, or the end of the kernel if that is in another
+      // iteration.
       if (IsValue(u) && last_[u.id()] > static_cast<int32_t>(i)) {
         const double registers = Registers(u, lanes_of_, target_);
         live_ += registers;

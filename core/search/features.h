@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// What the model of the search (surrogate.h) knows of a candidate: numbers that tell how its program runs.
+// What the model of the search (surrogate.h) knows of a candidate: numbers that tell how its
+// program runs.
 //
-// Counts are of what one thread executes, loops multiplied out, as log2(1 + count), so that a factor in a count is a
-// difference. Symbolic sizes count as 64. Stateless.
+// Counts are of what one thread executes, loops multiplied out, as log2(1 + count), so that a
+// factor in a count is a difference. Symbolic sizes count as 64. Stateless.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -46,7 +47,8 @@ using Features = std::array<float, static_cast<size_t>(Feature::kCount)>;
 Features FeaturesOf(ir::UOpContext& ctx, const codegen::LoweredKernel& kernel,
                     const Target& target);
 
-// One number for each kind of opt and axis: log2 of 1 + the amount, where the whole axis is its size.
+// One number for each kind of opt and axis: log2 of 1 + the amount, where the whole axis is its
+// size.
 std::vector<float> FeaturesOf(const SearchSpace& kernel, const Opts& opts);
 
 }  // namespace uopd::search

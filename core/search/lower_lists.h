@@ -18,7 +18,8 @@ struct LowerListsHow {
   std::function<bool()> go_on;  // polled by the calling thread; false: no further list is begun
 };
 
-// The results are in the order of the lists. If go_on returned false, lists that were not begun have an error.
+// The results are in the order of the lists. If go_on returned false, lists that were not begun
+// have an error.
 std::vector<absl::StatusOr<Candidate>> LowerLists(std::span<const Opts* const> lists,
                                                   const LowerListsHow& how);
 

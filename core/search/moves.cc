@@ -19,8 +19,8 @@ using codegen::OptKind;
 using codegen::OptRow;
 using codegen::TriedAmount;
 
-// Pairs of axes of one kind between which no load of a reduction tells: rows and columns of the pixels of a convolution,
-// channels and windows of its sum.
+// Pairs of axes of one kind between which no load of a reduction tells: rows and columns of the
+// pixels of a convolution, channels and windows of its sum.
 std::vector<std::pair<int, int>> MergesOf(ir::UOpContext& ctx, ir::UOp sink) {
   const std::vector<ir::UOp> axes = codegen::Axes(ctx, sink);
   const std::vector<ir::UOp> loads = codegen::Loads(ctx, sink);

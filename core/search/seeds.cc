@@ -15,8 +15,8 @@ constexpr int64_t kMostRegisters = 8;   // that an UPCAST of a seed fills
 constexpr int64_t kMostColumns = 4;     // copies of each by the second UPCAST
 constexpr int64_t kOtherRegisters = 4;  // for what is added to the sums of a tile
 
-// How much of the axis an UPCAST takes: a short axis whole (0); else the largest amount from kMostRegisters / 2 to
-// kMostRegisters that divides it, or kMostRegisters, with padding.
+// How much of the axis an UPCAST takes: a short axis whole (0); else the largest amount from
+// kMostRegisters / 2 to kMostRegisters that divides it, or kMostRegisters, with padding.
 int64_t Registers(int64_t size) {
   if (size <= kMostRegisters) return 0;
   for (int64_t n = kMostRegisters; n >= kMostRegisters / 2; --n) {
@@ -25,8 +25,9 @@ int64_t Registers(int64_t size) {
   return kMostRegisters;
 }
 
-// How much of `size` a second UPCAST takes beside `rows` copies: the largest amount that divides it, or the largest one at
-// all, with padding, so that the tile fits into `most` registers. 0: none does.
+// How much of `size` a second UPCAST takes beside `rows` copies: the largest amount that divides
+// it, or the largest one at all, with padding, so that the tile fits into `most` registers. 0: none
+// does.
 int64_t Columns(int64_t size, int64_t rows, int64_t most) {
   int64_t out = 0;
   for (int64_t n = 2; n <= std::min({size, kMostColumns, most / rows}); ++n) {
@@ -94,8 +95,8 @@ class SeedMaker {
     }
   }
 
-  // VECTOR and UNROLL of one reduced axis: as many vectors of partial sums as the processor needs to
-  // begin a product in every cycle. One opt without the other is slower, so no single moves lead
+  // VECTOR and UNROLL of one reduced axis: as many vectors of partial sums as the processor needs
+  // to begin a product in every cycle. One opt without the other is slower, so no single moves lead
   // there.
   void AddWideSum(int vector) {
     const Speeds& speeds = target_.speeds;

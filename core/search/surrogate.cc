@@ -64,14 +64,16 @@ Surrogate::Row Surrogate::Centre(std::span<const float> x, float* to) const {
   return {to, DotOfRows<kLanes>(to, to, width_)};
 }
 
-// The linear part is measured from the first point, so that it is the same wherever the features lie.
+// The linear part is measured from the first point, so that it is the same wherever the features
+// lie.
 double Surrogate::Covariance(const Row& a, const Row& b) const {
   const float product = DotOfRows<kLanes>(a.values, b.values, width_);
   const double near = std::exp(-double{Distance2(a, b, product)} / (2 * length_ * length_));
   return scale_ * scale_ * (near + kLinear * product / (length_ * length_));
 }
 
-// The slope of the times over the prior, by least squares; 1 before there are observations that say otherwise.
+// The slope of the times over the prior, by least squares; 1 before there are observations that say
+// otherwise.
 double Surrogate::FitTrust() const {
   std::vector<double> expected;
   for (const auto& point : points_) expected.push_back(Prior(point));

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
 // Surrogate: what the search expects of a candidate that it has not measured.
 //
-// A Gaussian process over the features of candidates (C. E. Rasmussen and C. Williams, Gaussian Processes for Machine
-// Learning, 2006, chapter 2) whose values are log2 of times. Its covariance is a linear function of the features, which
-// goes on beyond what was measured, plus one that depends on the distance, which follows what was. Before the first
-// observation the mean is that of the prior: a linear function, which the cost model (cost_model.h) learned from other
-// kernels, or 0.
+// A Gaussian process over the features of candidates (C. E. Rasmussen and C. Williams, Gaussian
+// Processes for Machine Learning, 2006, chapter 2) whose values are log2 of times. Its covariance
+// is a linear function of the features, which goes on beyond what was measured, plus one that
+// depends on the distance, which follows what was. Before the first observation the mean is that of
+// the prior: a linear function, which the cost model (cost_model.h) learned from other kernels, or
+// 0.
 //
-// A time counts as at most kSlowest times the best one: what is that slow tells nothing about what is fast. Of more than kMost
-// observations the slowest ones are forgotten. Deterministic. Used by one thread. n observations cost n^3 / 6 multiplications
-// at the next prediction.
+// A time counts as at most kSlowest times the best one: what is that slow tells nothing about what
+// is fast. Of more than kMost observations the slowest ones are forgotten. Deterministic. Used by
+// one thread. n observations cost n^3 / 6 multiplications at the next prediction.
 #pragma once
 #include <algorithm>
 #include <functional>
@@ -37,7 +38,8 @@ class Surrogate {
   Prediction Predict(std::span<const float> features);
 
  private:
-  // Features minus those of the first point, in a row of whole groups of kLanes, and the square of their length. A view.
+  // Features minus those of the first point, in a row of whole groups of kLanes, and the square of
+  // their length. A view.
   struct Row {
     const float* values = nullptr;
     float square = 0;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // TrialBook: the times of the candidates of one kernel that were measured before, by program.
 //
-// A candidate is known by the digest of its text and launch (Candidate::digest), not by its opts. So a book stays good when
-// the search or the code generator changes: a program that is still made is still known, and the others are never asked
-// for. A search that was stopped goes through the programs that it knows without measuring them, and goes on from there.
+// A candidate is known by the digest of its text and launch (Candidate::digest), not by its opts.
+// So a book stays good when the search or the code generator changes: a program that is still made
+// is still known, and the others are never asked for. A search that was stopped goes through the
+// programs that it knows without measuring them, and goes on from there.
 //
 // Used by one thread.
 #pragma once

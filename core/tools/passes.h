@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The table of IR-to-IR steps outside of codegen by name, which uopd-opt and the golden tests run one at a time. The passes of codegen
-// have a table of their own (core/codegen/pass_table.h).
+// The table of IR-to-IR steps outside of codegen by name, which uopd-opt and the golden tests run
+// one at a time. The passes of codegen have a table of their own (core/codegen/pass_table.h).
 #pragma once
 #include <span>
 #include <string_view>
@@ -22,7 +22,8 @@ struct Pass {
 
 std::span<const Pass> Passes();
 
-// The target for passes and for `lower`: the defaults, and products of bf16 pairs and of four bytes.
+// The target for passes and for `lower`: the defaults, and products of bf16 pairs and of four
+// bytes.
 Target DefaultTarget();
 // One with blocks of threads and no further instructions.
 Target PlainGpuTarget();

@@ -15,9 +15,10 @@ namespace uopd::devices {
 
 class Device;
 
-// What a buffer holds when it is made: the byte that the function returns, everywhere. Null: nothing that
-// can be relied on. If the results of two runs with different patterns differ, somebody has read what
-// nobody wrote (docs/testing.md, "Memory of others"). Any thread may call the function.
+// What a buffer holds when it is made: the byte that the function returns, everywhere. Null:
+// nothing that can be relied on. If the results of two runs with different patterns differ,
+// somebody has read what nobody wrote (docs/testing.md, "Memory of others"). Any thread may call
+// the function.
 using MemoryPattern = std::function<std::byte()>;
 inline MemoryPattern PatternOf(std::byte value) {
   return [value] { return value; };

@@ -14,9 +14,10 @@ namespace uopd::devices {
 absl::Status CheckLaunch(const Device& device, const Executable& executable,
                          const LaunchShape& shape, size_t buffers, size_t vars);
 
-// Whether the buffers hold the tensors of the launch's maps. A copy of a box may read and write all bytes of its tensor, so one
-// that is larger than its buffer would be a hole. Returns INVALID_ARGUMENT.
-// REQUIRES: CheckLaunch lets the launch pass; no buffer is null, and each offset is inside of its buffer.
+// Whether the buffers hold the tensors of the launch's maps. A copy of a box may read and write all
+// bytes of its tensor, so one that is larger than its buffer would be a hole. Returns
+// INVALID_ARGUMENT. REQUIRES: CheckLaunch lets the launch pass; no buffer is null, and each offset
+// is inside of its buffer.
 absl::Status CheckTensorsFit(const Executable& executable, const LaunchShape& shape,
                              std::span<const BufferArg> buffers);
 

@@ -22,9 +22,11 @@ struct DeviceInfo {
   // True: a call that queues work returns when the work is done, and the work takes the calling
   // thread's time. Exception: a Wait that is not yet met is ahead in the queue.
   bool runs_inline = false;
-  // True: the device is not here. Its kernels are compiled, and nothing runs (devices/gpu/compile_only_device.h).
+  // True: the device is not here. Its kernels are compiled, and nothing runs
+  // (devices/gpu/compile_only_device.h).
   bool compiles_only = false;
-  // The instructions that kernels may use, as the operator named them. Empty: all that the device has.
+  // The instructions that kernels may use, as the operator named them. Empty: all that the device
+  // has.
   std::string baseline;
 };
 

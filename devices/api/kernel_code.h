@@ -36,7 +36,8 @@ struct LaunchShape {
   int64_t grid[3] = {1, 1, 1};
   int64_t block[3] = {1, 1, 1};
   int64_t shared_bytes = 0;
-  // What the kernel copies boxes of; only where Target::bulk_copies. They follow the other arguments, in this order.
+  // What the kernel copies boxes of; only where Target::bulk_copies. They follow the other
+  // arguments, in this order.
   std::vector<TensorMap> maps;
 };
 

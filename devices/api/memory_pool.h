@@ -53,7 +53,8 @@ class MemoryPool {
   MemoryPool(const MemoryPool&) = delete;
   MemoryPool& operator=(const MemoryPool&) = delete;
 
-  // RESOURCE_EXHAUSTED: the size is above the limit, or no memory is left. An error of RawMemory::Fill.
+  // RESOURCE_EXHAUSTED: the size is above the limit, or no memory is left. An error of
+  // RawMemory::Fill.
   absl::StatusOr<Block> Allocate(size_t bytes) UOPD_EXCLUDES(mu_);
   void Free(Block block) UOPD_EXCLUDES(mu_);
   void Trim() UOPD_EXCLUDES(mu_);  // gives all kept blocks back to the raw memory

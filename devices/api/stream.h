@@ -70,8 +70,8 @@ class Stream {
   // for the other streams.
   absl::Status Free(std::shared_ptr<Buffer> buffer);
   // Copies from a buffer of `source`'s device, which may be another device. The copy happens after
-  // what `source` has queued so far, and the host does not wait. What `source` queues later may wait
-  // for the copy, but does not fail with it. No other thread may use either stream meanwhile.
+  // what `source` has queued so far, and the host does not wait. What `source` queues later may
+  // wait for the copy, but does not fail with it. No other thread may use either stream meanwhile.
   absl::Status CopyFrom(Stream& source, Buffer& src, size_t src_offset, Buffer& dst,
                         size_t dst_offset, size_t bytes);
   // Signals every point when all earlier work is done. If that work has failed, fails the points'

@@ -100,8 +100,8 @@ bool AddSelection(llvm::LLVMTargetMachine& machine, llvm::TargetPassConfig& conf
 // Adds the passes that turn a module into an object. False if the target emits none.
 //
 // As TargetMachine::addPassesToEmitFile, but without the scheduler of machine instructions: codegen
-// emits each load right before its use (core/codegen/linearise/linearise.cc). The scheduler would move
-// all loads of a register tile to its front, and the accumulators to the stack.
+// emits each load right before its use (core/codegen/linearise/linearise.cc). The scheduler would
+// move all loads of a register tile to its front, and the accumulators to the stack.
 bool AddCodegen(llvm::LLVMTargetMachine& machine, bool draft, llvm::raw_pwrite_stream& out,
                 llvm::legacy::PassManager& passes) {
   auto* modules = new llvm::MachineModuleInfoWrapperPass(&machine);

@@ -4,15 +4,16 @@
 // Kernel ABI: `define void @ENTRY(ptr %buffers, ptr %vars, i64 %thread)`. %buffers is an array of
 // pointers, %vars is an array of i64, and %thread is in [0, grid[0]). A launch calls the entry once
 // for every thread, in parallel on the device's own threads. With grid[0] == 1 the entry runs on
-// the caller's thread. There are no blocks. The floating-point environment is the caller's, which is
-// IEEE's default.
+// the caller's thread. There are no blocks. The floating-point environment is the caller's, which
+// is IEEE's default.
 //
-// Threads begin in the order of their numbers, and a thread that has begun runs to its end on one thread
-// of the device. So a thread may wait for threads with lower numbers. %buffers[-2] is the address of
-// `shared_bytes` bytes that the threads of the launch share; they are zeros when it begins.
+// Threads begin in the order of their numbers, and a thread that has begun runs to its end on one
+// thread of the device. So a thread may wait for threads with lower numbers. %buffers[-2] is the
+// address of `shared_bytes` bytes that the threads of the launch share; they are zeros when it
+// begins.
 //
-// What a thread of low priority launches (thread_priority.h) runs on separate threads: as many as the
-// others, with the same low priority.
+// What a thread of low priority launches (thread_priority.h) runs on separate threads: as many as
+// the others, with the same low priority.
 //
 // %buffers[-1] is the address of an i32 that is not 0 once the launch is to end (StopFlag). Kernels
 // that run long read it now and then, and return. Between two threads of a launch the device itself

@@ -32,8 +32,8 @@ CpuTarget MakeCpuTarget(const std::optional<std::string>& features);
 // The same facts for the layers above. `threads`: how many threads run one kernel.
 Target Describe(const CpuTarget& target, int threads);
 
-// Data caches of one processor, nearest first, as Linux shows them. `folder`: its "cache" folder in sysfs. Empty if the
-// system does not say, as in some containers.
+// Data caches of one processor, nearest first, as Linux shows them. `folder`: its "cache" folder in
+// sysfs. Empty if the system does not say, as in some containers.
 std::vector<CacheLevel> ReadCaches(const std::string& folder);
 
 // The data caches of the first processor that this process may run on.

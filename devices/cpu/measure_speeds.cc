@@ -63,30 +63,32 @@ double CyclesOfANs() {
 
 // Products of whole vectors: in one chain, or in twelve, which is more than a processor needs to be
 // busy. The registers hold zeros, since some numbers take longer.
-#define UOPD_PRODUCT(r, to) "vfmadd213ps %%" r "0, %%" r "0, %%" r to "\n "
-#define UOPD_PRODUCTS(r)                                                                    \
-  UOPD_PRODUCT(r, "1")                                                                      \
-  UOPD_PRODUCT(r, "2")                                                                      \
-  UOPD_PRODUCT(r, "3")                                                                      \
-  UOPD_PRODUCT(r, "4") UOPD_PRODUCT(r, "5") UOPD_PRODUCT(r, "6") UOPD_PRODUCT(r, "7")       \
-      UOPD_PRODUCT(r, "8") UOPD_PRODUCT(r, "9") UOPD_PRODUCT(r, "10") UOPD_PRODUCT(r, "11") \
-          UOPD_PRODUCT(r, "12")
+#define UOPD_CHAIN(r, number) \
+  asm volatile("vfmadd213ps %%" r "0, %%" r "0, %%" r number : : : "xmm" number)
 #define UOPD_PRODUCT_LOOP(name, features, r)                    \
   __attribute__((target(features))) void name(int64_t chains) { \
-    asm volatile("vzeroall" ::: UOPD_VECTORS);                  \
-    for (int64_t i = 0; chains == 1 && i < kSteps; ++i)         \
-      asm volatile(UOPD_PRODUCT(r, "1")::: UOPD_VECTORS);       \
-    for (int64_t i = 0; chains > 1 && i < kSteps; i += kChains) \
-      asm volatile(UOPD_PRODUCTS(r)::: UOPD_VECTORS);           \
+    asm volatile("vzeroall" : : : "xmm0");                      \
+    for (int64_t i = 0; chains == 1 && i < kSteps; ++i) {       \
+      UOPD_CHAIN(r, "1");                                       \
+    }                                                           \
+    for (int64_t i = 0; chains > 1 && i < kSteps; i += 12) {    \
+      UOPD_CHAIN(r, "1");                                       \
+      UOPD_CHAIN(r, "2");                                       \
+      UOPD_CHAIN(r, "3");                                       \
+      UOPD_CHAIN(r, "4");                                       \
+      UOPD_CHAIN(r, "5");                                       \
+      UOPD_CHAIN(r, "6");                                       \
+      UOPD_CHAIN(r, "7");                                       \
+      UOPD_CHAIN(r, "8");                                       \
+      UOPD_CHAIN(r, "9");                                       \
+      UOPD_CHAIN(r, "10");                                      \
+      UOPD_CHAIN(r, "11");                                      \
+      UOPD_CHAIN(r, "12");                                      \
+    }                                                           \
   }
-#define UOPD_VECTORS                                                                       \
-  "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", \
-      "xmm11", "xmm12"
 UOPD_PRODUCT_LOOP(Products32, "avx2,fma", "ymm")
 UOPD_PRODUCT_LOOP(Products64, "avx512f", "zmm")
-#undef UOPD_PRODUCT
-#undef UOPD_PRODUCTS
-#undef UOPD_VECTORS
+#undef UOPD_CHAIN
 #undef UOPD_PRODUCT_LOOP
 
 // Reads all bytes, in vectors. Returns something that depends on them.

@@ -11,9 +11,9 @@
 namespace uopd::devices::cpu {
 
 // Takes under 300 ms of all threads, and for that time 8 MB for each of them, at most `most_bytes`
-// together. What cannot be measured is 0: products on a processor without multiply-adds of 32 bytes,
-// memory with less than 1 MB for each thread. Each value is the best of several runs. Other work on
-// the machine makes the figures worse.
+// together. What cannot be measured is 0: products on a processor without multiply-adds of 32
+// bytes, memory with less than 1 MB for each thread. Each value is the best of several runs. Other
+// work on the machine makes the figures worse.
 Speeds MeasureSpeeds(const Target& target, ThreadPool& threads, int64_t most_bytes);
 
 }  // namespace uopd::devices::cpu

@@ -14,7 +14,8 @@ namespace {
 
 // After this time a spinning thread lets others have its processor, if any of them can run.
 constexpr std::chrono::microseconds kAlone(20);
-// The time of spinning beside work of the lowest priority. It covers the pause between two kernels of a run.
+// The time of spinning beside work of the lowest priority. It covers the pause between two kernels
+// of a run.
 constexpr std::chrono::microseconds kBesideIdle(200);
 
 void Pause() {
@@ -93,8 +94,8 @@ void ThreadPool::Spin(Done done) const {
       Pause();
     }
     const auto spun = std::chrono::steady_clock::now() - start;
-    // A thread that yields to one of the lowest priority gets the processor back at the next tick only, after up to 4 ms. Who
-    // wakes a thread that is parked gets the processor for it at once.
+    // A thread that yields to one of the lowest priority gets the processor back at the next tick
+    // only, after up to 4 ms. Who wakes a thread that is parked gets the processor for it at once.
     const bool beside_idle = IdleWork::Running();
     if (spun >= (beside_idle ? std::min(spin_, kBesideIdle) : spin_)) return;
     if (spun >= kAlone && !beside_idle) sched_yield();

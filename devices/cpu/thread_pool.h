@@ -3,10 +3,10 @@
 //
 // Thread-safe: several callers may run loops at the same time, also from inside a loop. They share
 // the workers. A caller always takes part in its own loop, so loops finish even when all workers
-// are busy elsewhere. A worker spins for a while after its last work, then it parks: a parked worker
-// takes about 50 us to start, in a virtual machine up to 200 us. So it should not park between the
-// kernels of a program, nor while a caller computes the larger part of one. Spinning threads yield to
-// others that can run.
+// are busy elsewhere. A worker spins for a while after its last work, then it parks: a parked
+// worker takes about 50 us to start, in a virtual machine up to 200 us. So it should not park
+// between the kernels of a program, nor while a caller computes the larger part of one. Spinning
+// threads yield to others that can run.
 //
 // Linux may start a woken thread on the processor of the thread that woke it, and move it
 // milliseconds later: then two threads take as long as one. So a pool with one thread for each
@@ -29,7 +29,8 @@ namespace uopd::devices::cpu {
 
 class ThreadPool {
  public:
-  // `threads` includes the caller. With one thread every loop runs inline. `priority`: of the workers.
+  // `threads` includes the caller. With one thread every loop runs inline. `priority`: of the
+  // workers.
   ThreadPool(int threads, std::chrono::microseconds spin,
              ThreadPriority priority = ThreadPriority::kUsual);
   // REQUIRES: no loop is running.
@@ -40,9 +41,9 @@ class ThreadPool {
   int threads() const { return n_threads_; }
 
   // Calls fn(i) for every i in [0, n), in parallel. Returns when all calls are done. Calls begin in
-  // the order of i, and the thread that begins a call takes no other one before its end. So fn(i) may
-  // wait for what calls with a lower i do. Once `maybe_stop` is set, no further call begins: then calls
-  // that others wait for may be missing.
+  // the order of i, and the thread that begins a call takes no other one before its end. So fn(i)
+  // may wait for what calls with a lower i do. Once `maybe_stop` is set, no further call begins:
+  // then calls that others wait for may be missing.
   template <class Fn>
   void ParallelFor(int64_t n, const Fn& fn, const StopFlag* maybe_stop = nullptr) {
     Run(

@@ -34,7 +34,8 @@ struct Access {
   }
 };
 
-// Whether LLVM would split it. Constant masks are split rightly; lanes below 32 bits have no masked instructions.
+// Whether LLVM would split it. Constant masks are split rightly; lanes below 32 bits have no masked
+// instructions.
 bool IsWide(const Access& access, unsigned register_bits) {
   const unsigned lane = access.type()->getScalarSizeInBits();
   return (lane == 32 || lane == 64) && access.type()->getNumElements() * lane > register_bits &&

@@ -21,7 +21,8 @@ absl::StatusOr<std::shared_ptr<const NvrtcCompiler>> OpenNvrtc(const CudaOptions
   return NvrtcCompiler::Create(api, facts.capability, facts.specific);
 }
 
-// The compiler that needs no driver, and what `target` says of it. Null: none is found; the format is PTX then.
+// The compiler that needs no driver, and what `target` says of it. Null: none is found; the format
+// is PTX then.
 std::shared_ptr<const Compiler> CompilerWithoutDriver(const CudaOptions& options,
                                                       const CudaFacts& facts, Target& target) {
   if (!options.ptx) {

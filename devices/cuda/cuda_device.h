@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // CUDA: devices of NVIDIA through the driver's library, which is opened at run time.
 //
-// The text of kernels is CUDA C++ if libnvrtc is found. Otherwise it is PTX, which uopd-ptxc compiles
-// if that program is there, and else the driver. Objects are cubins. The
-// rest is as for other GPUs (devices/gpu/gpu_device.h). Owned by shared_ptr; thread-safe.
+// The text of kernels is CUDA C++ if libnvrtc is found. Otherwise it is PTX, which uopd-ptxc
+// compiles if that program is there, and else the driver. Objects are cubins. The rest is as for
+// other GPUs (devices/gpu/gpu_device.h). Owned by shared_ptr; thread-safe.
 #pragma once
 #include <chrono>
 #include <memory>
@@ -37,14 +37,14 @@ class CudaDevice final : public gpu::GpuDevice {
   using GpuDevice::GpuDevice;
 };
 
-// CUDA:index as a chip that is not here, such as sm_90. NOT_FOUND: no such chip is known. UNAVAILABLE: neither
-// libnvrtc nor uopd-ptxc is found. `options.driver` is not used.
+// CUDA:index as a chip that is not here, such as sm_90. NOT_FOUND: no such chip is known.
+// UNAVAILABLE: neither libnvrtc nor uopd-ptxc is found. `options.driver` is not used.
 absl::StatusOr<std::shared_ptr<Device>> OpenCompileOnly(const CudaOptions& options,
                                                         std::string_view arch);
 // Number of devices: 0 without a driver.
 int CountCudaDevices();
-// A compiler that needs no GPU, for a toolchain of a CUDA device. UNIMPLEMENTED: the toolchain needs
-// the device. Other errors as NvrtcCompiler.
+// A compiler that needs no GPU, for a toolchain of a CUDA device. UNIMPLEMENTED: the toolchain
+// needs the device. Other errors as NvrtcCompiler.
 absl::StatusOr<std::shared_ptr<const Compiler>> CudaCompilerFor(std::string_view toolchain);
 
 }  // namespace uopd::devices::cuda

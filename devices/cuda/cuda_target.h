@@ -37,7 +37,8 @@ struct CudaFacts {
 // UNAVAILABLE: the device's mode forbids contexts. UNIMPLEMENTED: the device has no unified
 // addresses.
 absl::StatusOr<CudaFacts> ReadCudaFacts(const CudaDriver& driver, int index);
-// What a chip says that nobody has asked: the largest one of the architecture. nullopt: no such one is known.
+// What a chip says that nobody has asked: the largest one of the architecture. nullopt: no such one
+// is known.
 std::optional<CudaFacts> KnownCudaFacts(std::string_view arch);
 // All of the target but `format` and `toolchain`, which the compiler decides.
 Target DescribeCuda(const CudaFacts& facts);

@@ -32,7 +32,8 @@ absl::StatusOr<NvrtcApi> LoadNvrtc();
 class NvrtcCompiler final : public Compiler {
  public:
   // `capability`: 90 for 9.0. The code is for it, or for the newest architecture that the library
-  // knows and whose code the device runs. `specific`: it may use what only chips of exactly this capability have
+  // knows and whose code the device runs. `specific`: it may use what only chips of exactly this
+  // capability have
   // ("sm_90a"). UNIMPLEMENTED: the library makes no such code.
   static absl::StatusOr<std::shared_ptr<const NvrtcCompiler>> Create(const NvrtcApi& api,
                                                                      int capability,

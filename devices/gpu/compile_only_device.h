@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // A device that is not here: kernels for it are compiled, cached and loaded, and nothing runs.
 //
-// A daemon without a GPU fills a cache for daemons that have one. Programs are prepared as on a real device. A
-// buffer cannot be made, so no call gets as far as a launch. Owned by shared_ptr; thread-safe.
+// A daemon without a GPU fills a cache for daemons that have one. Programs are prepared as on a
+// real device. A buffer cannot be made, so no call gets as far as a launch. Owned by shared_ptr;
+// thread-safe.
 #pragma once
 #include <memory>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The driver of a GPU as a table of functions: what the shared code needs of CUDA or HIP. A driver fills it with
-// the functions of its library, or with adapters where the library has other signatures.
+// The driver of a GPU as a table of functions: what the shared code needs of CUDA or HIP. A driver
+// fills it with the functions of its library, or with adapters where the library has other
+// signatures.
 //
 // Plain data, constant once it is filled; the functions are thread-safe as the driver's are.
 #pragma once

@@ -44,13 +44,14 @@ class GpuContext : public std::enable_shared_from_this<GpuContext> {
   // Only the first reason counts. REQUIRES: `why` is UNAVAILABLE.
   void Lose(absl::Status why) UOPD_EXCLUDES(mu_);
 
-  // Waits on this chip for events of other devices that are in flight now. Those may hold back all that is behind them.
+  // Waits on this chip for events of other devices that are in flight now. Those may hold back all
+  // that is behind them.
   int waits_elsewhere() const { return waits_elsewhere_.load(std::memory_order_relaxed); }
   void AddWaitElsewhere(int n) { waits_elsewhere_.fetch_add(n, std::memory_order_relaxed); }
 
   ContextHandle handle() const { return handle_; }
-  // Whether copies go directly from the memory of `source`, another context of this driver. The first call
-  // asks the driver. REQUIRES: Enter().
+  // Whether copies go directly from the memory of `source`, another context of this driver. The
+  // first call asks the driver. REQUIRES: Enter().
   bool Reaches(GpuContext& source) UOPD_EXCLUDES(peers_mu_, mu_);
 
   // Makes the context the calling thread's. Every call that needs a context comes after Enter on

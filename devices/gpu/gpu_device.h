@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// A device behind a driver like CUDA's. Streams are asynchronous, and memory is the chip's or pinned. The device is
-// lost when a kernel breaks the context, or does not stop (stop_words.h): status() says why, and the registry opens
-// the device again. The kernel ABI is in gpu_executable.h.
+// A device behind a driver like CUDA's. Streams are asynchronous, and memory is the chip's or
+// pinned. The device is lost when a kernel breaks the context, or does not stop (stop_words.h):
+// status() says why, and the registry opens the device again. The kernel ABI is in
+// gpu_executable.h.
 //
-// A driver makes one with what it knows of the chip, and a compiler. Owned by shared_ptr; thread-safe.
+// A driver makes one with what it knows of the chip, and a compiler. Owned by shared_ptr;
+// thread-safe.
 #pragma once
 #include <chrono>
 #include <memory>

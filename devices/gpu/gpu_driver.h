@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The driver of GPUs of one kind in this process: its functions, its devices, and which of their contexts are lost.
+// The driver of GPUs of one kind in this process: its functions, its devices, and which of their
+// contexts are lost.
 //
-// It is never destroyed while a device is open: the one of the process lives for ever, and a test owns its own.
-// Thread-safe.
+// It is never destroyed while a device is open: the one of the process lives for ever, and a test
+// owns its own. Thread-safe.
 //
 // Errors: UNAVAILABLE if there is no library, no device, or a library that does not fit. Statuses
 // name the failing call and the driver's name of the code.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // A kernel that is loaded in the context of a GPU, and its launches.
 //
-// Kernel ABI: `extern "C" __global__ void ENTRY(...)` with one pointer for each buffer, one long long
-// for each variable, and a pointer to the stop word, a const volatile int. All of these have 8
-// bytes. Then the maps of LaunchShape::maps, by value. Shared memory is `extern __shared__`, of LaunchShape::shared_bytes.
+// Kernel ABI: `extern "C" __global__ void ENTRY(...)` with one pointer for each buffer, one long
+// long for each variable, and a pointer to the stop word, a const volatile int. All of these have 8
+// bytes. Then the maps of LaunchShape::maps, by value. Shared memory is `extern __shared__`, of
+// LaunchShape::shared_bytes.
 //
 // Immutable but for the largest shared memory that the driver was told of. Thread-safe.
 #pragma once
@@ -19,7 +20,8 @@ namespace uopd::devices::gpu {
 
 class GpuExecutable final : public Executable {
  public:
-  // `image` is what the compiler made. INTERNAL: the driver does not take it, or it has no such entry.
+  // `image` is what the compiler made. INTERNAL: the driver does not take it, or it has no such
+  // entry.
   static absl::StatusOr<std::shared_ptr<GpuExecutable>> Load(std::shared_ptr<Device> device,
                                                              std::shared_ptr<GpuContext> context,
                                                              const std::string& image,
@@ -47,9 +49,10 @@ class GpuExecutable final : public Executable {
   int64_t shared_bytes_ UOPD_GUARDED_BY(mu_) = int64_t{48} << 10;  // allowed without asking
 };
 
-// The arguments of one launch, as the driver takes them: as one block of bytes, or as a list of pointers to each of them if
-// there are maps. CUDA places an aligned parameter by its address in constant memory, which does not begin at a multiple of 64
-// bytes. So only the driver knows where in a block a map has to be. Not copyable: the lists point into the object.
+// The arguments of one launch, as the driver takes them: as one block of bytes, or as a list of
+// pointers to each of them if there are maps. CUDA places an aligned parameter by its address in
+// constant memory, which does not begin at a multiple of 64 bytes. So only the driver knows where
+// in a block a map has to be. Not copyable: the lists point into the object.
 class LaunchArguments {
  public:
   LaunchArguments(std::span<const GpuPointer> buffers, std::span<const int64_t> vars,

@@ -29,8 +29,8 @@ class GpuBuffer : public Buffer {
 
   GpuPointer address() const { return address_; }  // as kernels use it
 
-  // Work that was given up while the chip still had it may write the memory at any time. No later work may use it: the
-  // owner drops it, and it is free once the chip is done. Thread-safe.
+  // Work that was given up while the chip still had it may write the memory at any time. No later
+  // work may use it: the owner drops it, and it is free once the chip is done. Thread-safe.
   void GiveUp() { given_up_.store(true, std::memory_order_relaxed); }
   absl::Status CheckUsable() const;
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// A recorded sequence as a graph of the driver: a chain of kernel nodes that the driver launches at once.
+// A recorded sequence as a graph of the driver: a chain of kernel nodes that the driver launches at
+// once.
 //
 // A replay with the buffers and the stop word of the replay before it only launches. Otherwise the
-// arguments of the nodes are set first. Graphs of one program run one after the other, as the driver
-// has it. Immutable for its users, and thread-safe.
+// arguments of the nodes are set first. Graphs of one program run one after the other, as the
+// driver has it. Immutable for its users, and thread-safe.
 #pragma once
 #include <memory>
 #include <span>

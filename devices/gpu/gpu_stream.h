@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Stream of a GPU: what each call gives to the driver, in the order that StreamQueue keeps.
 //
-// Copies from other streams of the driver are in peer_copy.h. Copies of pageable memory go through pinned memory, in pieces: the driver would make the calling
-// thread wait for a copy out. A stop that comes while a kernel runs ends it through its stop word;
-// what lies behind it on the chip still runs, and is reported as stopped. One thread at a time.
+// Copies from other streams of the driver are in peer_copy.h. Copies of pageable memory go through
+// pinned memory, in pieces: the driver would make the calling thread wait for a copy out. A stop
+// that comes while a kernel runs ends it through its stop word; what lies behind it on the chip
+// still runs, and is reported as stopped. One thread at a time.
 #pragma once
 #include <memory>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The types and constants that the drivers of NVIDIA and AMD have in common. AMD's HIP takes the numbers of the
-// CUDA driver API for what both have, and gives its own codes numbers above 1000. Plain data.
+// The types and constants that the drivers of NVIDIA and AMD have in common. AMD's HIP takes the
+// numbers of the CUDA driver API for what both have, and gives its own codes numbers above 1000.
+// Plain data.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -69,8 +70,8 @@ inline constexpr unsigned kEventDisableTiming = 2;
 inline constexpr unsigned kRegisterPortable = 1;   // pinned for every context
 inline constexpr unsigned kRegisterDeviceMap = 2;  // the device may address it
 
-// Keys of the list `extra` of a launch, by which all arguments are passed as one block of bytes. HIP
-// ends the list with another key.
+// Keys of the list `extra` of a launch, by which all arguments are passed as one block of bytes.
+// HIP ends the list with another key.
 inline void* const kLaunchEnd = nullptr;
 inline void* const kLaunchBuffer = reinterpret_cast<void*>(1);
 inline void* const kLaunchBufferBytes = reinterpret_cast<void*>(2);

@@ -9,16 +9,17 @@
 namespace uopd::devices::gpu {
 namespace {
 
-// A piece of pinned memory. Half of what a smaller copy needs, so that its two transfers overlap too.
+// A piece of pinned memory. Half of what a smaller copy needs, so that its two transfers overlap
+// too.
 constexpr size_t kMostPinned = size_t{4} << 20, kLeastPinned = size_t{64} << 10;
 
 GpuPointer EndAddress(const CopyEnd& end, size_t at) {
   return static_cast<const GpuBuffer&>(*end.buffer).address() + end.offset + at;
 }
 
-// Signals a value once the work that holds it is done with its memory: carried out, failed or left out. A
-// failure of that work is not the waiting stream's. The host signals, not the chip: a stream that waits on its
-// chip for a device that gets lost would wait for ever.
+// Signals a value once the work that holds it is done with its memory: carried out, failed or left
+// out. A failure of that work is not the waiting stream's. The host signals, not the chip: a stream
+// that waits on its chip for a device that gets lost would wait for ever.
 class Release {
  public:
   Release(std::shared_ptr<GpuSemaphore> semaphore, uint64_t value)

@@ -13,7 +13,8 @@ namespace {
 constexpr std::chrono::milliseconds kLookEvery(1);
 // What a look counts at most, however late it comes.
 constexpr std::chrono::milliseconds kLookCounts(10);
-// What a launch gets that may wait for another device: time for the loss of that device to travel here.
+// What a launch gets that may wait for another device: time for the loss of that device to travel
+// here.
 constexpr std::chrono::seconds kForLossElsewhere(1);
 constexpr size_t kBlockBytes = 4096;
 // Each word has a cache line of its own: the chip reads it over the bus.

@@ -6,10 +6,11 @@
 // every millisecond while there is a launch. The same thread is the watchdog: when all launches in
 // flight are stopped, and one of them has been for `grace`, its kernel does not poll, and the
 // context is declared lost. Launches that are not stopped hold this back, since a stopped kernel
-// may wait behind them. A launch may also wait on the chip for another device, whose own watchdog decides first; so
-// while there are such waits, the time is longer, and after the last of them a launch has `grace` for itself. Time in
-// which the watchdog did not run does not count: the process was stopped, or the machine is busy, and the threads that
-// would see a launch end did not run either.
+// may wait behind them. A launch may also wait on the chip for another device, whose own watchdog
+// decides first; so while there are such waits, the time is longer, and after the last of them a
+// launch has `grace` for itself. Time in which the watchdog did not run does not count: the process
+// was stopped, or the machine is busy, and the threads that would see a launch end did not run
+// either.
 //
 // Owned by the device and by the leases. Thread-safe.
 #pragma once
@@ -49,8 +50,8 @@ class StopWords : public std::enable_shared_from_this<StopWords> {
     Lease(const Lease&) = delete;
     Lease& operator=(const Lease&) = delete;
     GpuPointer address() const { return address_; }
-    // The host does not wait for the launch any more: the kernel shall end as soon as it begins, and the watchdog
-    // leaves it out. At most once.
+    // The host does not wait for the launch any more: the kernel shall end as soon as it begins,
+    // and the watchdog leaves it out. At most once.
     void Abandon() const { words_->Abandon(entry_, abandoned_); }
 
    private:
@@ -74,7 +75,8 @@ class StopWords : public std::enable_shared_from_this<StopWords> {
     Word word;
     int leases = 0;
     int abandoned = 0;  // of the leases
-    // The value of running_ when the watchdog began to wait for the launches. Empty: it does not wait.
+    // The value of running_ when the watchdog began to wait for the launches. Empty: it does not
+    // wait.
     std::optional<Clock::duration> stopped_at;
   };
 

@@ -29,8 +29,8 @@ void PauseAfter(Clock::duration waited) {
   }
 }
 
-// How long work behind a failed semaphore may stay on the chip before the host gives it up. A chip that still works passes the
-// wait at once: the event comes before the failure.
+// How long work behind a failed semaphore may stay on the chip before the host gives it up. A chip
+// that still works passes the wait at once: the event comes before the failure.
 constexpr std::chrono::milliseconds kPatience(100);
 
 // A wait on the chip for another device, while it lasts.

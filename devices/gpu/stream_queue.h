@@ -8,26 +8,28 @@
 //
 // queued     Not given to the driver. The pushing thread gives work on at once, unless a wait that
 //            only the host can pass is ahead; behind such a wait a thread of the queue does it.
-// in flight  In the driver's stream. A thread of the queue asks for events. Work has no event of its
+// in flight  In the driver's stream. A thread of the queue asks for events. Work has no event of
+// its
 //            own: the thread records one behind everything that is in flight.
 // landed     Done on the chip. In their order: results are moved to the host, semaphores signalled,
 //            references dropped.
 //
-// Errors. Work that fails when it is given to the driver (a set StopFlag, no memory) is a failure in
-// its turn: what is before it is done, what is behind it is not given on. Work that turns out to be
-// stopped when it lands makes what is behind it fail too; but what was in flight already ran.
+// Errors. Work that fails when it is given to the driver (a set StopFlag, no memory) is a failure
+// in its turn: what is before it is done, what is behind it is not given on. Work that turns out to
+// be stopped when it lands makes what is behind it fail too; but what was in flight already ran.
 // Memory of the host is read when work is given on, and written when work lands. So work that reads
-// it waits, as behind a wait for the host, until what writes it has landed: in this queue, or ahead of
-// an event of another one.
+// it waits, as behind a wait for the host, until what writes it has landed: in this queue, or ahead
+// of an event of another one.
 //
 // Once the context is lost, everything lands at once, with the context's status.
-// A wait on the chip whose semaphore has failed may be for a device that is lost, and then the chip waits for ever. The
-// chip cannot be told. So after a moment the host gives up what lies behind such a wait: it fails with the semaphore, and a
-// driver's stream of its own takes what comes later. What was given up, and the memory that it uses, stays with the stream
-// that it is on until the chip is done with it.
+// A wait on the chip whose semaphore has failed may be for a device that is lost, and then the chip
+// waits for ever. The chip cannot be told. So after a moment the host gives up what lies behind
+// such a wait: it fails with the semaphore, and a driver's stream of its own takes what comes
+// later. What was given up, and the memory that it uses, stays with the stream that it is on until
+// the chip is done with it.
 //
-// Owned by shared_ptr: by the stream, the semaphore that is waited for, and the thread at work. Only
-// one thread pushes at a time; signals may come from any thread.
+// Owned by shared_ptr: by the stream, the semaphore that is waited for, and the thread at work.
+// Only one thread pushes at a time; signals may come from any thread.
 #pragma once
 #include <condition_variable>
 #include <deque>
@@ -57,9 +59,11 @@ class StreamQueue : public std::enable_shared_from_this<StreamQueue> {
     // everything ahead of it that writes such memory has landed.
     bool reads_host = false;
     bool writes_host = false;  // writes memory of the host: when it lands, or on the chip
-    // Uses pinned memory until it lands. Only kMostStaged of such work are in flight: the next one waits for the first one.
+    // Uses pinned memory until it lands. Only kMostStaged of such work are in flight: the next one
+    // waits for the first one.
     bool staged = false;
-    // Called once if the host gives the work up while the chip still has it. Null: there is nothing to do.
+    // Called once if the host gives the work up while the chip still has it. Null: there is nothing
+    // to do.
     std::function<void()> abandon;
   };
   static constexpr int kMostStaged = 8;
@@ -109,7 +113,8 @@ class StreamQueue : public std::enable_shared_from_this<StreamQueue> {
   bool Collect() UOPD_REQUIRES(mu_);
   // What is in flight waits on the chip for a semaphore that has failed.
   bool WaitsInVain() const UOPD_REQUIRES(mu_);
-  // Fails what is in flight, and moves it to a queue that keeps it until the chip is done. REQUIRES: WaitsInVain().
+  // Fails what is in flight, and moves it to a queue that keeps it until the chip is done.
+  // REQUIRES: WaitsInVain().
   void GiveUp() UOPD_EXCLUDES(mu_);
   // Finishes landed items until one holds the queue.
   void Land() UOPD_EXCLUDES(mu_);

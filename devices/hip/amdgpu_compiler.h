@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Compiler of LLVM IR for AMDGPU: a code object of one processor, by the LLVM that uopd links and the linker LLD,
-// which is a program. Needs no GPU and nothing of ROCm.
+// Compiler of LLVM IR for AMDGPU: a code object of one processor, by the LLVM that uopd links and
+// the linker LLD, which is a program. Needs no GPU and nothing of ROCm.
 //
-// Floating point is IEEE: nothing is contracted. LLVM aborts the process if it cannot select an instruction. So
-// text from outside is never compiled here.
+// Floating point is IEEE: nothing is contracted. LLVM aborts the process if it cannot select an
+// instruction. So text from outside is never compiled here.
 //
-// Immutable and thread-safe; calls run in parallel. Errors: UNAVAILABLE if the linker does not start, or LLVM does
-// not know the processor; INTERNAL for a text that does not compile.
+// Immutable and thread-safe; calls run in parallel. Errors: UNAVAILABLE if the linker does not
+// start, or LLVM does not know the processor; INTERNAL for a text that does not compile.
 #pragma once
 #include <memory>
 #include <string>
@@ -15,12 +15,14 @@
 
 namespace uopd::devices::hip {
 
-// The path of LLD: UOPD_LLD, or where Linux distributions have it; the last of these if there is none.
+// The path of LLD: UOPD_LLD, or where Linux distributions have it; the last of these if there is
+// none.
 std::string LldProgram();
 
 class AmdgpuCompiler final : public Compiler {
  public:
-  // `processor` is "gfx942". UNAVAILABLE: LLD does not tell its version, or LLVM does not know the processor.
+  // `processor` is "gfx942". UNAVAILABLE: LLD does not tell its version, or LLVM does not know the
+  // processor.
   static absl::StatusOr<std::shared_ptr<const AmdgpuCompiler>> Create(const std::string& lld,
                                                                       const std::string& processor);
   // The compiler that has this toolchain. FAILED_PRECONDITION: LLVM or LLD is another.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// AMD's HIP in this process: gpu::GpuDriver on libamdhip64. HIP has one context for each device, and no handles of
-// them; the handle here is the number of the device.
+// AMD's HIP in this process: gpu::GpuDriver on libamdhip64. HIP has one context for each device,
+// and no handles of them; the handle here is the number of the device.
 //
 // One for the process (Process), and one for each fake driver of a test. Thread-safe.
 #pragma once

@@ -12,7 +12,8 @@
 namespace uopd::devices::hip {
 namespace {
 
-// An upper bound of what a compute unit does in a cycle: several times the fastest matrix instruction.
+// An upper bound of what a compute unit does in a cycle: several times the fastest matrix
+// instruction.
 constexpr double kMostPerCycle = 1 << 16;
 constexpr double kHighestHz = 4e9;
 // Of a block's shared memory: the word by which its threads poll together.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What an AMD device is: the driver's answers as plain facts, and the Target and DeviceInfo that follow from them.
-// Pure functions but for ReadHipFacts. Errors: those of the driver's calls.
+// What an AMD device is: the driver's answers as plain facts, and the Target and DeviceInfo that
+// follow from them. Pure functions but for ReadHipFacts. Errors: those of the driver's calls.
 #pragma once
 #include <optional>
 #include <string>
@@ -29,7 +29,8 @@ struct HipFacts {
 
 // UNIMPLEMENTED: the driver does not name the processor.
 absl::StatusOr<HipFacts> ReadHipFacts(const HipDriver& driver, int index);
-// What a chip says that nobody has asked: the largest one of the architecture. nullopt: no such one is known.
+// What a chip says that nobody has asked: the largest one of the architecture. nullopt: no such one
+// is known.
 std::optional<HipFacts> KnownHipFacts(std::string_view processor);
 // All of the target but `toolchain`, which the compiler decides.
 Target DescribeHip(const HipFacts& facts);

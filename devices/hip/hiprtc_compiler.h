@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Compiler of HIP C++ text through ROCm's libhiprtc: a code object of one processor. Needs no GPU and no driver, so
-// processes that only compile use it too.
+// Compiler of HIP C++ text through ROCm's libhiprtc: a code object of one processor. Needs no GPU
+// and no driver, so processes that only compile use it too.
 //
-// The text includes no headers and uses no device library. Floating point is IEEE: nothing is contracted.
+// The text includes no headers and uses no device library. Floating point is IEEE: nothing is
+// contracted.
 //
-// Immutable and thread-safe. Errors: UNAVAILABLE without the library; INTERNAL, with the compiler's log, for a
-// text that does not compile, also where the library does not know the processor: only a text finds that out.
+// Immutable and thread-safe. Errors: UNAVAILABLE without the library; INTERNAL, with the compiler's
+// log, for a text that does not compile, also where the library does not know the processor: only a
+// text finds that out.
 #pragma once
 #include <memory>
 #include <string>

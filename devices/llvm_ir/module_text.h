@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // What the compilers of LLVM IR share: text to a verified module, the passes over it, and messages.
 //
-// Stateless; each call works on the caller's own context. LLVM aborts the process if it cannot select an
-// instruction. So text from outside is never compiled.
+// Stateless; each call works on the caller's own context. LLVM aborts the process if it cannot
+// select an instruction. So text from outside is never compiled.
 #pragma once
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/Module.h>
@@ -21,7 +21,8 @@ namespace uopd::devices::llvm_ir {
 absl::Status CompileError(const std::string& what, std::string_view source);
 
 // A module for the machine's target. From now on the errors that LLVM reports in the context are
-// appended to `errors`, which outlives the context. INTERNAL: the text is wrong, or defines no function.
+// appended to `errors`, which outlives the context. INTERNAL: the text is wrong, or defines no
+// function.
 absl::StatusOr<std::unique_ptr<llvm::Module>> Parse(std::string_view source,
                                                     const llvm::TargetMachine& machine,
                                                     llvm::LLVMContext& context,

@@ -27,8 +27,8 @@ absl::StatusOr<const OpenClApi*> SharedOpenCl() {
   static const OpenClApi* shared = nullptr;  // guarded by mu; never freed, as the library
   MutexLock lock(mu);
   if (shared == nullptr) {
-    // By default ("loopvec") PoCL 3.1 gives kernels that keep bools in local memory wrong values; the interpreted device and its other
-    // ways compute them right.
+    // By default ("loopvec") PoCL 3.1 gives kernels that keep bools in local memory wrong values;
+    // the interpreted device and its other ways compute them right.
     setenv("POCL_WORK_GROUP_METHOD", "auto",
            0);  // NOLINT(concurrency-mt-unsafe): before the library is there
     UOPD_ASSIGN(const OpenClApi api, LoadOpenCl({"libOpenCL.so.1"}));

@@ -12,7 +12,8 @@ namespace uopd::devices::opencl {
 namespace {
 
 constexpr int kLanes = 16;  // OpenCL C has no longer vectors
-// Changes when the text that the compiler puts before a kernel, or the form of its objects, changes.
+// Changes when the text that the compiler puts before a kernel, or the form of its objects,
+// changes.
 constexpr char kCompilerVersion[] = "uopd-opencl-1";
 
 bool HasExtension(const OpenClContext& context, const char* name) {
@@ -41,7 +42,8 @@ int64_t Clamped(uint64_t value) {
 
 DtypeNumberSet Dtypes(const OpenClContext& context) {
   using enum DtypeNumber;
-  // Kernels load, store and convert f16 by functions of the core language: cl_khr_fp16 is not needed.
+  // Kernels load, store and convert f16 by functions of the core language: cl_khr_fp16 is not
+  // needed.
   DtypeNumberSet out{Bool, I8, U8, I16, U16, I32, U32, I64, U64, F16, F32};
   if (HasExtension(context, "cl_khr_fp64")) out.Add(F64);
   return out;

@@ -10,8 +10,8 @@ namespace uopd::engine {
 
 class CacheGauges {
  public:
-  // Reads the cache, which may take long, and sets the gauges afterwards. While it is read, and if it cannot be read, they
-  // keep their values. A store that has no rows any more has 0.
+  // Reads the cache, which may take long, and sets the gauges afterwards. While it is read, and if
+  // it cannot be read, they keep their values. A store that has no rows any more has 0.
   void Publish(cache::Store& store);
 
  private:

@@ -83,8 +83,9 @@ class Engine {
  public:
   static constexpr std::chrono::milliseconds kStopTime{1000};
 
-  // INVALID_ARGUMENT: a wrong setting. A device that does not open is no error: it is not ready, and
-  // is tried again when somebody asks for it. `forks` outlives the engine. Null: there are no workers, so the engine compiles in this process and does not tune.
+  // INVALID_ARGUMENT: a wrong setting. A device that does not open is no error: it is not ready,
+  // and is tried again when somebody asks for it. `forks` outlives the engine. Null: there are no
+  // workers, so the engine compiles in this process and does not tune.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(
       const Config& config, std::unique_ptr<GraphCompiler> graph_compiler,
       std::unique_ptr<cache::Store> store, std::unique_ptr<devices::Registry> registry,
@@ -105,18 +106,18 @@ class Engine {
     size_t sessions = 0;                                      // of which a request was cut off
     explicit operator bool() const { return requests == 0; }  // nothing
   };
-  // Refuses new work and ends tuning and upgrades at once. Work that is not done at `deadline` is cut off: the runs and compiles that
-  // remain are told to end, and have kStopTime to notice.
+  // Refuses new work and ends tuning and upgrades at once. Work that is not done at `deadline` is
+  // cut off: the runs and compiles that remain are told to end, and have kStopTime to notice.
   Drained Drain(std::chrono::steady_clock::time_point deadline) UOPD_EXCLUDES(drain_mu_);
   bool draining() const { return draining_.load(std::memory_order_acquire); }
-  // Devices that nobody has asked for yet are not opened to find out. With `reopen`, the default device is tried again, which may
-  // take seconds.
+  // Devices that nobody has asked for yet are not opened to find out. With `reopen`, the default
+  // device is tried again, which may take seconds.
   Readiness GetReadiness(bool reopen);
   // The reasons why requests cannot be served properly; empty: they can.
   std::string Unready() { return Texts(GetReadiness(true).not_ready, "; "); }
-  // Every configured device, and whether it is ready to run something; one that nobody has asked for yet is, one of
-  // device.compile_only never is. With `reopen`, lost devices are tried again, as soon as the registry allows it. That
-  // may take seconds.
+  // Every configured device, and whether it is ready to run something; one that nobody has asked
+  // for yet is, one of device.compile_only never is. With `reopen`, lost devices are tried again,
+  // as soon as the registry allows it. That may take seconds.
   std::vector<std::pair<std::string, bool>> ReadyDevices(bool reopen);
 
   // For operators. Opens nothing.
@@ -131,7 +132,8 @@ class Engine {
   const std::string& instance() const { return instance_; }
   SessionTable& sessions() { return sessions_; }
   Quota& client_bytes() { return total_; }  // limits.total_bytes
-  // Charges for a message. It does not wait for kept values that give way, but may exceed the limit by their bytes.
+  // Charges for a message. It does not wait for kept values that give way, but may exceed the limit
+  // by their bytes.
   absl::StatusOr<Charge> ChargeMessage(int64_t bytes);
   UnreadAnswers& unread() { return unread_; }
   PeerRates& peer_rates() { return peer_rates_; }
@@ -143,15 +145,17 @@ class Engine {
     return tenants_;
   }
   uint64_t tenants_version() const { return tenants_version_.load(std::memory_order_acquire); }
-  // Reads the file of tokens that the daemon was started with, and who is an operator. An error about the file changes nothing. After one about
-  // operators they stay as they were, and the tokens are those of the file: what was taken away has to go.
+  // Reads the file of tokens that the daemon was started with, and who is an operator. An error
+  // about the file changes nothing. After one about operators they stay as they were, and the
+  // tokens are those of the file: what was taken away has to go.
   absl::Status ReloadTenants(const Config& config) UOPD_EXCLUDES(tenants_mu_);
   TaskPool& task_pool() { return task_pool_; }
   KeyExplainer& explainer() { return explainer_; }
   CacheOperator& cache_operator() { return cache_operator_; }
   TuneOperations& tune_operations() { return tune_operations_; }
-  // TuneOperations::Start on a thread for new graphs, with the daemon's own choice for options that are left open. Calls
-  // `done` on any thread. Until then `request` and the bytes of the graph stay where they are.
+  // TuneOperations::Start on a thread for new graphs, with the daemon's own choice for options that
+  // are left open. Calls `done` on any thread. Until then `request` and the bytes of the graph stay
+  // where they are.
   using TuneStarted = absl::AnyInvocable<void(absl::StatusOr<TuneOperations::OperationPtr>)>;
   void StartTune(RequestContext& request, TuneWish wish, TuneStarted done);
   // The keys for bundles. Set before requests come.
@@ -162,8 +166,8 @@ class Engine {
   RecentFailures& failures() { return failures_; }
   Workers* workers() { return workers_.get(); }  // null: none
 
-  // The calls that name a session say once, with DATA_LOSS, which buffers of the session were lost with
-  // their devices (buffer_store.h). The first call after a loss says it, whatever it is about.
+  // The calls that name a session say once, with DATA_LOSS, which buffers of the session were lost
+  // with their devices (buffer_store.h). The first call after a loss says it, whatever it is about.
   absl::Status CreateBuffer(Session& session, uint64_t handle, uint64_t bytes,
                             std::string_view device);
   // If the handle is new and `bytes` gives a size, creates the buffer and returns true.

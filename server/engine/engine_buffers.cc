@@ -6,7 +6,8 @@
 namespace uopd::engine {
 namespace {
 
-// Work ends at its next step, or after some milliseconds within one. Only a kernel that cannot be stopped takes longer.
+// Work ends at its next step, or after some milliseconds within one. Only a kernel that cannot be
+// stopped takes longer.
 constexpr std::chrono::seconds kAwaitPreempted{1};
 
 }  // namespace

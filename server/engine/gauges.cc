@@ -97,7 +97,8 @@ void Gauges::PublishWorkers() {
   for (const auto& [pool, jobs] : quarantined) metrics::QuarantinedJobs({pool}).Set(jobs);
 }
 
-// A tenant whose sessions have ended stays at 0. Tenants without series of their own share one, "other".
+// A tenant whose sessions have ended stays at 0. Tenants without series of their own share one,
+// "other".
 void Gauges::PublishTenants() {
   for (auto& [tenant, share] : tenants_) share = {};
   for (const auto& [tenant, share] : sources_.sessions.ByTenant()) {

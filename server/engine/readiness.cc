@@ -91,7 +91,8 @@ Readiness Engine::GetReadiness(bool reopen) {
                std::chrono::duration_cast<std::chrono::seconds>(late).count(), " s ago goes on")});
     }
   }
-  // That nothing is written may be wanted (cache.read_only), and so may a cache in memory (cache.level=0).
+  // That nothing is written may be wanted (cache.read_only), and so may a cache in memory
+  // (cache.level=0).
   const cache::Health health = store_->health();
   if (cache_writes_ || (cache_level_ > 0 && health.state == cache::State::kMemory))
     AddCache(health, out.degraded);

@@ -7,7 +7,8 @@
 
 namespace uopd::engine {
 
-// Every reason by name: the labels of uopd_ready. The first ones keep a daemon from serving, the others do not.
+// Every reason by name: the labels of uopd_ready. The first ones keep a daemon from serving, the
+// others do not.
 inline constexpr std::string_view kNotReadyReasons[] = {
     "draining", "default_device", "workers", "threads", "graph_threads", "stuck_device"};
 inline constexpr std::string_view kDegradedReasons[] = {

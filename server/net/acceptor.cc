@@ -177,7 +177,8 @@ bool Acceptor::Guard(int fd, const std::string& peer) {
                      {.on_refused = offend,
                       .on_closed =
                           [offend, ending = ending_](const GuardedBytes& bytes) {
-                            // The server ends a connection beside words of its peer: they were wrong, unless it ends all.
+                            // The server ends a connection beside words of its peer: they were
+                            // wrong, unless it ends all.
                             const bool at_once = Clock::now() - bytes.last_received < kAtOnce;
                             if (!bytes.ended && at_once && !*ending)
                               offend("refused by the server");

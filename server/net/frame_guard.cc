@@ -24,11 +24,11 @@ constexpr size_t kPrefaceSize = 24;  // PRI * HTTP/2.0..., which the acceptor ha
 // nothing.
 constexpr uint64_t kMostBlockPieces = 4;
 // What frames without content cost, in tokens. The library answers a PING, and copies and answers
-// SETTINGS. The others cost it some tens of nanoseconds, and memory for their payload while it holds
-// the bytes around it.
+// SETTINGS. The others cost it some tens of nanoseconds, and memory for their payload while it
+// holds the bytes around it.
 constexpr double kOther = 1, kAnswered = 10, kCopied = 1000, kPerByte = 1.0 / 16;
-// A client has one or two PING on their way. The library keeps an error for each PING in a row, with
-// all those before.
+// A client has one or two PING on their way. The library keeps an error for each PING in a row,
+// with all those before.
 constexpr double kMostPings = 100;
 
 }  // namespace

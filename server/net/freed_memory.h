@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Gives memory that connections have left to the system.
 //
-// malloc keeps what was freed, and gives back only the end of each of its arenas. A connection frees
-// all that it had when it is closed, but in pieces between those of others. So some time after a
-// connection was closed, the pages of all free pieces are given back, if they are many. Those who
-// work meanwhile wait for an arena for some milliseconds, so this happens rarely.
+// malloc keeps what was freed, and gives back only the end of each of its arenas. A connection
+// frees all that it had when it is closed, but in pieces between those of others. So some time
+// after a connection was closed, the pages of all free pieces are given back, if they are many.
+// Those who work meanwhile wait for an arena for some milliseconds, so this happens rarely.
 //
 // Not thread-safe.
 #pragma once

@@ -72,9 +72,11 @@ class GuardedSocket {
     MutexLock lock(mu_);
     bytes_.ended = true;
   }
-  // Called before the socket is closed, so that no other thread shuts down a new socket of the same number.
+  // Called before the socket is closed, so that no other thread shuts down a new socket of the same
+  // number.
   void Leave() {
-    // gRPC closes a socket after the last Receive has ended. Receive uses share_ without the lock: the load orders that use before this.
+    // gRPC closes a socket after the last Receive has ended. Receive uses share_ without the lock:
+    // the load orders that use before this.
     received_.load(std::memory_order_acquire);
     share_.reset();
   }

@@ -76,7 +76,8 @@ int PortOf(int fd) {
                                            : reinterpret_cast<sockaddr_in&>(bound).sin_port);
 }
 
-// Connections that are closed keep the port of a process that ended for a minute, unless they had this.
+// Connections that are closed keep the port of a process that ended for a minute, unless they had
+// this.
 bool AllowReuse(int fd) {
   const int on = 1;
   return setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0;
@@ -99,8 +100,9 @@ UniqueFd BindAt(const addrinfo& found, int port) {
   const auto try_bind = [&] {
     return bind(fd.get(), reinterpret_cast<sockaddr*>(&to), found.ai_addrlen) == 0;
   };
-  // A port that is bound and not open yet is refused to others, unless both have SO_REUSEADDR. So only what a dead process left
-  // is taken with it; a port at which another process listens stays in use anyway.
+  // A port that is bound and not open yet is refused to others, unless both have SO_REUSEADDR. So
+  // only what a dead process left is taken with it; a port at which another process listens stays
+  // in use anyway.
   if (!try_bind() && !(errno == EADDRINUSE && AllowReuse(fd.get()) && try_bind())) {
     const int error = errno;
     fd.Reset();

@@ -33,8 +33,8 @@ class Listener {
   // mode or group. UNAVAILABLE: the address cannot be bound, or another process serves it.
   static absl::StatusOr<std::unique_ptr<Listener>> Listen(const Address& address,
                                                           const SocketFile& file = {});
-  // The same in two steps: a listener that has its address, at which nobody can connect before Open. Errors as above; Open:
-  // UNAVAILABLE, another process was quicker.
+  // The same in two steps: a listener that has its address, at which nobody can connect before
+  // Open. Errors as above; Open: UNAVAILABLE, another process was quicker.
   static absl::StatusOr<std::unique_ptr<Listener>> Bind(const Address& address,
                                                         const SocketFile& file = {});
   absl::Status Open();

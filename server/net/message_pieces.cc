@@ -9,9 +9,9 @@ namespace {
 
 constexpr uint32_t kPrefix = 5;
 constexpr uint64_t kPieces = 64, kPieceBytes = 256;
-// Streams that the server ended within a message stay, unless the client resets them, as clients do. The
-// bytes of forgotten streams stay counted until the connection ends: a client could otherwise hide the
-// messages that it has begun.
+// Streams that the server ended within a message stay, unless the client resets them, as clients
+// do. The bytes of forgotten streams stay counted until the connection ends: a client could
+// otherwise hide the messages that it has begun.
 constexpr size_t kMostBegun = 1024;
 
 }  // namespace

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Counts the DATA frames in which the messages of a connection come, and the bytes of the messages that
-// are not complete.
+// Counts the DATA frames in which the messages of a connection come, and the bytes of the messages
+// that are not complete.
 //
 // gRPC keeps a message frame by frame until all of it is there, and keeps more about a frame than a
-// small frame contains. A message of 16 MiB in frames of one byte would take a gigabyte. So a message
-// may come in a number of pieces, and in more only if they are of some size.
+// small frame contains. A message of 16 MiB in frames of one byte would take a gigabyte. So a
+// message may come in a number of pieces, and in more only if they are of some size.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Decides what a stream of calls does next. It is a state machine that knows neither gRPC nor the calls.
+// Decides what a stream of calls does next. It is a state machine that knows neither gRPC nor the
+// calls.
 //
 //   read --> waiting_ --> served --> answers_ --> written
 //

@@ -2,9 +2,10 @@
 // Bounds the bytes of messages that have begun and are not complete, of all connections together.
 //
 // gRPC keeps such a message for as long as its client likes, and does so before any token was seen.
-// An honest client may need many bytes on one connection, so a single connection has no limit. Nobody is
-// stopped until all connections together hold more than the limit. Then the peer that holds the most
-// loses the connection that holds the most. A peer cannot hide behind many connections with a few bytes each.
+// An honest client may need many bytes on one connection, so a single connection has no limit.
+// Nobody is stopped until all connections together hold more than the limit. Then the peer that
+// holds the most loses the connection that holds the most. A peer cannot hide behind many
+// connections with a few bytes each.
 //
 // Thread-safe.
 #pragma once
@@ -21,8 +22,8 @@ namespace uopd::net {
 
 class UnfinishedMessages {
  public:
-  // What one connection holds. `end` is called at most once, by any thread that makes the bytes too many, and
-  // never after the destructor. It must not use this object or destroy it.
+  // What one connection holds. `end` is called at most once, by any thread that makes the bytes too
+  // many, and never after the destructor. It must not use this object or destroy it.
   class Share {
    public:
     Share(std::shared_ptr<UnfinishedMessages> all, std::string peer, std::function<void()> end);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The status of every device in gRPC's health service, under the name "device/CUDA:0": NOT_SERVING while the
-// device is lost or does not open, otherwise SERVING. A device that nobody has used yet counts as SERVING. One of
-// device.compile_only is NOT_SERVING: a balancer must send no runs there.
+// The status of every device in gRPC's health service, under the name "device/CUDA:0": NOT_SERVING
+// while the device is lost or does not open, otherwise SERVING. A device that nobody has used yet
+// counts as SERVING. One of device.compile_only is NOT_SERVING: a balancer must send no runs there.
 //
-// A thread asks the engine every second, which also opens lost devices again: a balancer that avoids a
-// lost device would otherwise keep it from coming back. The engine and the service outlive it.
+// A thread asks the engine every second, which also opens lost devices again: a balancer that
+// avoids a lost device would otherwise keep it from coming back. The engine and the service outlive
+// it.
 #pragma once
 #include <grpcpp/health_check_service_interface.h>
 

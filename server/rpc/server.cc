@@ -21,7 +21,8 @@ namespace {
 // Memory for messages in flight, as a number of messages of the largest size.
 constexpr int64_t kMessagesInFlight = 64;
 constexpr int64_t kLeastQuota = int64_t{256} << 20;
-// Where little memory is for clients, messages in flight must not be more than a quarter of it, and a few must fit.
+// Where little memory is for clients, messages in flight must not be more than a quarter of it, and
+// a few must fit.
 constexpr int64_t kFewMessages = 4, kShareInFlight = 4;
 
 int64_t AtMostAShare(int64_t bytes, const Config& config) {
@@ -48,8 +49,8 @@ net::FrameLimits FrameLimitsOf(const Config& config) {
           .frames_per_s = static_cast<double>(config.limits_connection_frames_per_s())};
 }
 
-// The bytes of unfinished messages that all connections may hold together: room for several clients that
-// each send a message of the largest size.
+// The bytes of unfinished messages that all connections may hold together: room for several clients
+// that each send a message of the largest size.
 uint64_t MaxUnfinishedBytes(const Config& config) {
   constexpr int64_t kMessages = 8, kShare = 64;
   return static_cast<uint64_t>(AtMostAShare(
@@ -116,7 +117,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(engine::Engine& engine, co
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   grpc::ResourceQuota quota("uopd");
-  // Near its quota gRPC shrinks windows and resets streams of clients that did nothing wrong, so it is never small.
+  // Near its quota gRPC shrinks windows and resets streams of clients that did nothing wrong, so it
+  // is never small.
   quota.Resize(static_cast<size_t>(std::max(
       kLeastQuota, AtMostAShare(kMessagesInFlight * config.limits_max_message_bytes(), config))));
   builder.SetResourceQuota(quota);

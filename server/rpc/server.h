@@ -23,8 +23,8 @@ namespace uopd::rpc {
 
 class Server {
  public:
-  // Returns a server that serves at a bound address already. UNAVAILABLE: another process was quicker there. The engine outlives
-  // the server.
+  // Returns a server that serves at a bound address already. UNAVAILABLE: another process was
+  // quicker there. The engine outlives the server.
   static absl::StatusOr<std::unique_ptr<Server>> Start(engine::Engine& engine, const Config& config,
                                                        std::unique_ptr<net::Listener> bound);
   ~Server();

@@ -3,7 +3,8 @@
 // memory that it shares with the daemon (SharedArea), since gRPC passes no descriptors.
 //
 //   client: "uopd-side-1\n" and a token of its session, in one piece
-//   daemon: number and size of the area as two u64, little-endian, with the descriptor; then it closes
+//   daemon: number and size of the area as two u64, little-endian, with the descriptor; then it
+//   closes
 //
 // A token that is not valid, or an area that cannot be made, ends the connection without an answer.
 // Descriptors that a client sends are never received. A connection costs what a silent connection
@@ -21,8 +22,8 @@ namespace uopd::rpc {
 
 class SideSocket {
  public:
-  // `address` is that of the Unix socket. Errors are those of net::Listener. The engine outlives the
-  // side socket.
+  // `address` is that of the Unix socket. Errors are those of net::Listener. The engine outlives
+  // the side socket.
   static absl::StatusOr<std::unique_ptr<SideSocket>> Start(engine::Engine& engine,
                                                            const net::Address& address,
                                                            const Config& config);

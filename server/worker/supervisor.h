@@ -22,11 +22,12 @@
 // Who caused the end of a running worker (docs/tuning.md has the table):
 //
 //   the job      signals that code raises by itself (SIGSEGV, SIGABRT, ...), an exit, a malformed
-//                answer, or its own time limit. The job is put in quarantine and refused from then on.
-//   outside      SIGKILL and all other signals, being stopped, or the end of the fork server. The job
-//                runs again in another worker. If this repeats, the job is refused for a limited time:
-//                after the second SIGKILL while the machine runs out of memory, otherwise after
-//                kMaxOutside such ends.
+//                answer, or its own time limit. The job is put in quarantine and refused from then
+//                on.
+//   outside      SIGKILL and all other signals, being stopped, or the end of the fork server. The
+//                job runs again in another worker. If this repeats, the job is refused for a
+//                limited time: after the second SIGKILL while the machine runs out of memory,
+//                otherwise after kMaxOutside such ends.
 //   the caller   its deadline or cancellation kills the worker. Nobody is blamed.
 //
 // Thread-safe. Run does all its work on its caller's thread, which it blocks; there are no other
@@ -54,8 +55,8 @@ struct Job {
   std::string name;                              // of a JobHandler
   std::string payload;                           // deterministic
   std::chrono::milliseconds time_limit{30'000};  // from "accepted" to the answer
-  // What of the payload the quarantine knows the job by: jobs of one name with equal identities are refused together.
-  // Empty: the whole payload.
+  // What of the payload the quarantine knows the job by: jobs of one name with equal identities are
+  // refused together. Empty: the whole payload.
   std::string identity{};
 };
 // The job's name in the quarantine.
@@ -76,13 +77,15 @@ struct JobResult {
   bool passing = false;
   bool no_worker = false;  // kFailed: no worker could be had, not run
 
-  // Whether the job itself ended or held its worker, in this run or in the one that put it in quarantine.
+  // Whether the job itself ended or held its worker, in this run or in the one that put it in
+  // quarantine.
   bool jobs_fault() const { return (quarantined || refused) && !passing; }
 
   // IsJobsFault of the status is jobs_fault().
   absl::StatusOr<std::string> ToStatusOr() &&;
 };
-// The code of such a status does not tell: it is that of a caller's deadline, or of a worker that something outside ended.
+// The code of such a status does not tell: it is that of a caller's deadline, or of a worker that
+// something outside ended.
 bool IsJobsFault(const absl::Status& status);
 
 struct SupervisorStats {
@@ -113,9 +116,11 @@ class Supervisor {
     std::chrono::milliseconds look{500};
     std::chrono::milliseconds offer_limit{10'000};  // to accept a job: it may wait for a busy CPU
     std::chrono::milliseconds exit_limit{2'000};    // to end by itself after its socket is closed
-    // Whether somebody else put a job into quarantine that is not in this one; asked for every job. May be null.
+    // Whether somebody else put a job into quarantine that is not in this one; asked for every job.
+    // May be null.
     std::function<std::optional<QuarantineEntry>(const Digest&)> look_up;
-    // Called for every new entry, on the thread of Run or Condemn, without holding a lock. May be null.
+    // Called for every new entry, on the thread of Run or Condemn, without holding a lock. May be
+    // null.
     std::function<void(const QuarantineEntry&)> on_quarantine;
     // The same, for every job that killed its worker.
     std::function<void()> on_kill;

@@ -18,8 +18,9 @@
 namespace uopd::worker {
 namespace {
 
-// Freed memory that malloc keeps, and the size from which it maps every piece by itself. NVIDIA's compilers and LLVM take
-// some MiB for each kernel; with malloc's own limits those pages come from the system anew for each.
+// Freed memory that malloc keeps, and the size from which it maps every piece by itself. NVIDIA's
+// compilers and LLVM take some MiB for each kernel; with malloc's own limits those pages come from
+// the system anew for each.
 constexpr int kHeapKeptBytes = 32 << 20, kHeapMappedBytes = 4 << 20;
 
 void LimitResources(const WorkerSetup& setup) {

@@ -58,7 +58,8 @@ void CheckServes(World& world, const std::string& address) {
 void CheckDatabase(Report& report, const std::string& file) {
   sqlite3* db = nullptr;
   std::string answer = "cannot be opened";
-  // With the right to write, as a daemon opens it: what a kill in the middle of a commit left in the journal is taken back first.
+  // With the right to write, as a daemon opens it: what a kill in the middle of a commit left in
+  // the journal is taken back first.
   if (sqlite3_open_v2(file.c_str(), &db, SQLITE_OPEN_READWRITE, nullptr) == SQLITE_OK &&
       sqlite3_busy_timeout(db, kBusyMs) == SQLITE_OK) {
     sqlite3_stmt* check = nullptr;
@@ -118,8 +119,8 @@ void CheckAftermath(World& world, const AftermathLimits& limits) {
   for (const auto& entry : std::filesystem::directory_iterator(world.data_folder(), error)) {
     if (entry.path().extension() != ".sqlite") continue;
     if (world.IsDamaged(entry.path())) {
-      report.Count(
-          "databases_damaged");  // by the run's own actors: the next daemon that opens one replaces it
+      report.Count("databases_damaged");  // by the run's own actors: the next daemon that opens one
+                                          // replaces it
     } else {
       CheckDatabase(report, entry.path());
     }

@@ -16,7 +16,8 @@ struct AftermathLimits {
 // REQUIRES: the world is over and no actor acts. Ends the daemon.
 void CheckAftermath(World& world, const AftermathLimits& limits);
 
-// The integrity check of a file of SQLite, which a daemon may have open. Counts it, and a violation if it does not hold.
+// The integrity check of a file of SQLite, which a daemon may have open. Counts it, and a violation
+// if it does not hold.
 void CheckDatabase(Report& report, const std::string& file);
 
 // Returns the seconds that a daemon needs to end after SIGTERM. Checks this time, the daemon's exit

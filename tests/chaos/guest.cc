@@ -11,8 +11,9 @@
 namespace uopd::chaos {
 namespace {
 
-// Milliseconds for which work may continue after its deadline. The first is what the daemon promises. The second is added for
-// the load of the scenario. It is longer where other programs take processor time (machine.h).
+// Milliseconds for which work may continue after its deadline. The first is what the daemon
+// promises. The second is added for the load of the scenario. It is longer where other programs
+// take processor time (machine.h).
 constexpr double kBeyondMs = 100, kBeyondHardMs = 1000;
 
 // Arguments for a program whose signature is not known: temporary buffers of the size that the

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Machine: the share of this machine's processors that is left for this program and what it started.
+// Machine: the share of this machine's processors that is left for this program and what it
+// started.
 //
-// What other programs take makes everything here slower, and limits of time are longer by that factor. It is measured by
-// counters of the kernel (/proc/stat, /proc/PID/stat), so the load of this program is no excuse. One exception: when a process of
-// this program is killed and nobody waits for it, its time counts as that of others once.
+// What other programs take makes everything here slower, and limits of time are longer by that
+// factor. It is measured by counters of the kernel (/proc/stat, /proc/PID/stat), so the load of
+// this program is no excuse. One exception: when a process of this program is killed and nobody
+// waits for it, its time counts as that of others once.
 #pragma once
 #include <cstdint>
 
@@ -12,8 +14,8 @@ namespace uopd::chaos {
 class Machine {
  public:
   Machine();
-  // How many times as long as on an idle machine work took since the last call: 1 if others took nothing, 2 if they took half of
-  // all processor time. At most 50.
+  // How many times as long as on an idle machine work took since the last call: 1 if others took
+  // nothing, 2 if they took half of all processor time. At most 50.
   double Slowdown();
 
  private:

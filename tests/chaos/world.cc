@@ -15,7 +15,8 @@
 namespace uopd::chaos {
 namespace {
 
-// Text that no other file has, not even one that gets the inode of this file later. Empty: there is no such file.
+// Text that no other file has, not even one that gets the inode of this file later. Empty: there is
+// no such file.
 std::string IdentityOf(const std::string& path) {
   struct statx found = {};
   if (statx(AT_FDCWD, path.c_str(), 0, STATX_INO | STATX_BTIME, &found) != 0) return "";

@@ -70,11 +70,12 @@ class World {
   void WishRestart(std::function<void(const std::string&)> meanwhile) UOPD_EXCLUDES(mu_);
   absl::Status GrantWishes() UOPD_EXCLUDES(mu_);
 
-  // A file of the data folder is about to be damaged from outside. From now on the contents of the cache may be lost.
+  // A file of the data folder is about to be damaged from outside. From now on the contents of the
+  // cache may be lost.
   void SetDamaged(const std::filesystem::path& file) UOPD_EXCLUDES(mu_);
   bool damaged_cache() const { return damaged_.load(); }
-  // Whether the database at this path was damaged from outside, it or its journal, and not replaced since. A daemon need not
-  // know of damage in pages that it did not read again.
+  // Whether the database at this path was damaged from outside, it or its journal, and not replaced
+  // since. A daemon need not know of damage in pages that it did not read again.
   bool IsDamaged(const std::string& database) const UOPD_EXCLUDES(mu_);
 
   // Random numbers for one thread of one actor. The same seed gives the same numbers.

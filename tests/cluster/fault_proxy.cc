@@ -78,7 +78,8 @@ void FaultProxy::Accept(Fault fault) {
     }
     UniqueFd out(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const sockaddr_in address = Loopback(target_);
-    // Blocks for no longer than a round trip of loopback. A target that is gone refuses, and so does the proxy.
+    // Blocks for no longer than a round trip of loopback. A target that is gone refuses, and so
+    // does the proxy.
     if (connect(out.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
       ResetOnClose(in.get());
       continue;
@@ -164,8 +165,8 @@ void FaultProxy::Loop() {
         return static_cast<short>((from.ended || from.held_bytes >= kMostHeld ? 0 : POLLIN) |
                                   (due ? POLLOUT : 0));
       };
-      // A descriptor of -1 is not looked at. Without events poll would still report a hangup, again and again, until the bytes
-      // that are held are due.
+      // A descriptor of -1 is not looked at. Without events poll would still report a hangup, again
+      // and again, until the bytes that are held are due.
       const auto add = [&](const UniqueFd& fd, short events) {
         polled.push_back({events == 0 ? -1 : fd.get(), events, 0});
       };

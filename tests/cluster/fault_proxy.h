@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
-// FaultProxy: a port of loopback that passes connections on to another port, and can do to them what networks do.
+// FaultProxy: a port of loopback that passes connections on to another port, and can do to them
+// what networks do.
 //
 //   kPass       bytes go through
 //   kDelay      each byte comes late by `delay`
-//   kPartition  no byte goes through, in old and new connections, and nobody is told. When the partition heals the bytes
-//               arrive, as TCP sends them again
+//   kPartition  no byte goes through, in old and new connections, and nobody is told. When the
+//               partition heals the bytes arrive, as TCP sends them again
 //   kReset      connections end with a reset, new ones at once
-//   kHalfOpen   the connections of the moment hang for ever, as when a machine loses its power; new ones pass
+//   kHalfOpen   the connections of the moment hang for ever, as when a machine loses its power; new
+//               ones pass
 //
 // Thread-safe.
 #pragma once

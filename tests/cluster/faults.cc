@@ -32,8 +32,9 @@ absl::Status Empty(Fleet& fleet) { return Tell(fleet, {{"FLUSHALL"}}); }
 absl::Status Pause(Fleet& fleet) { return fleet.redis().Pause(), absl::OkStatus(); }
 absl::Status Continue(Fleet& fleet) { return fleet.redis().Continue(), absl::OkStatus(); }
 
-// Another server at the same place, with other people's data: keys that look like the cluster's with bytes that are none of
-// its records, keys of other types, and announcements of things that are not there.
+// Another server at the same place, with other people's data: keys that look like the cluster's
+// with bytes that are none of its records, keys of other types, and announcements of things that
+// are not there.
 absl::Status Replace(Fleet& fleet) {
   UOPD_TRY(fleet.redis().Restart());
   std::mt19937_64 random(1);

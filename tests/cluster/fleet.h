@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Fleet: daemons with data folders of their own that share a server of Redis. Each reaches the server by a proxy of its
-// own, so that one of them can be cut off.
+// Fleet: daemons with data folders of their own that share a server of Redis. Each reaches the
+// server by a proxy of its own, so that one of them can be cut off.
 //
 // Not thread-safe, except for const members.
 #pragma once

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// uopd_cluster_show: what a cluster of daemons promises, seen from outside (docs/cluster.md, "The show").
+// uopd_cluster_show: what a cluster of daemons promises, seen from outside (docs/cluster.md, "The
+// show").
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The show: what a cluster of daemons promises, seen from outside.
 //
-//   cold    many clients of several daemons ask for the same new kernels, with tuning: one compile of each in the whole
-//           cluster and tier, one tuning, the same answers, and each winner on each daemon
+//   cold    many clients of several daemons ask for the same new kernels, with tuning: one compile
+//           of each in the whole cluster and tier, one tuning, the same answers, and each winner on
+//           each daemon
 //   join    a daemon with an empty disk compiles nothing
-//   faults  the same while something breaks (faults.h): nothing is tuned twice, nothing is lost, no client sees an error,
-//           and whoever runs what is warm does not feel it
+//   faults  the same while something breaks (faults.h): nothing is tuned twice, nothing is lost, no
+//           client sees an error, and whoever runs what is warm does not feel it
 #pragma once
 #include <string>
 #include <vector>

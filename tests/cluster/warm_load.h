@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// WarmLoad: clients that execute a program which every daemon knows, again and again, while other things happen.
+// WarmLoad: clients that execute a program which every daemon knows, again and again, while other
+// things happen.
 #pragma once
 #include <atomic>
 #include <string>
@@ -13,8 +14,9 @@ namespace uopd::cluster {
 
 class WarmLoad {
  public:
-  // `clients` spread over the daemons at `addresses`. A client whose daemon is gone goes to the next one; that is no error of
-  // the daemons that live. Every other failure, and every wrong answer, is one.
+  // `clients` spread over the daemons at `addresses`. A client whose daemon is gone goes to the
+  // next one; that is no error of the daemons that live. Every other failure, and every wrong
+  // answer, is one.
   WarmLoad(std::vector<std::string> addresses, int clients);
   ~WarmLoad() { Stop(); }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The kernels of the show: each is a graph of its own, with inputs and the bytes that every answer must have.
+// The kernels of the show: each is a graph of its own, with inputs and the bytes that every answer
+// must have.
 #pragma once
 #include <string>
 #include <vector>

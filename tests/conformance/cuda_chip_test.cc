@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The conformance tests on a chip of NVIDIA, through the driver of the machine: once with CUDA C++, once
-// with PTX. They are skipped where there is no such chip. A machine with one chip opens it twice, since
-// the tests need two devices.
+// The conformance tests on a chip of NVIDIA, through the driver of the machine: once with CUDA C++,
+// once with PTX. They are skipped where there is no such chip. A machine with one chip opens it
+// twice, since the tests need two devices.
 #include "devices/cuda/cuda_device.h"
 #include "tests/conformance/device_conformance.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What every device promises in devices/api: what it is and its memory. The list of the devices is at
-// the end; a new driver is one more line there.
+// What every device promises in devices/api: what it is and its memory. The list of the devices is
+// at the end; a new driver is one more line there.
 #include "tests/conformance/device_conformance.h"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The conformance tests on a chip of AMD, through the HIP runtime of the machine. They are skipped where there is
-// no such chip. A machine with one chip opens it twice, since the tests need two devices.
+// The conformance tests on a chip of AMD, through the HIP runtime of the machine. They are skipped
+// where there is no such chip. A machine with one chip opens it twice, since the tests need two
+// devices.
 #include "devices/hip/hip_device.h"
 #include "tests/conformance/device_conformance.h"
 

@@ -60,7 +60,8 @@ Graphs OfGenerator(uint64_t first, uint64_t count) {
   std::vector<std::string> out;
   for (uint64_t seed = first; seed < first + count; ++seed) {
     ir::UOpContext ctx;
-    // One device: transfers have no kernels. Every third graph is larger, and every second has symbolic sizes.
+    // One device: transfers have no kernels. Every third graph is larger, and every second has
+    // symbolic sizes.
     const test::GeneratorOptions options{.ops = seed % 3 == 0 ? 60 : 20, .symbolic = seed % 2 == 1};
     out.push_back(ir::Encode(ctx, test::GenerateGraph(ctx, seed, options).sink));
   }

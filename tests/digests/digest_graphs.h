@@ -16,8 +16,9 @@ struct GraphGroup {
   std::function<absl::StatusOr<std::vector<std::string>>()> graphs;
 };
 
-// "works" (single operations of uopd-perf), "models.NAME", "networks.NAME", "zoo" (the model graphs of unit tests), and
-// "random.N": 250 graphs of graph_generator from seed 250 * N on, twenty groups of them.
+// "works" (single operations of uopd-perf), "models.NAME", "networks.NAME", "zoo" (the model graphs
+// of unit tests), and "random.N": 250 graphs of graph_generator from seed 250 * N on, twenty groups
+// of them.
 std::vector<GraphGroup> GraphGroups();
 
 }  // namespace uopd::digests

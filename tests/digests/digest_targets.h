@@ -16,7 +16,8 @@ struct DigestTarget {
       formats;  // the languages in which a driver of the target asks for kernels
 };
 
-// zen4, zen5, spr (Sapphire Rapids), spr_without_amx, sm_80, sm_90a, gfx90a, gfx942, gfx1100, gfx1201, opencl.
+// zen4, zen5, spr (Sapphire Rapids), spr_without_amx, sm_80, sm_90a, gfx90a, gfx942, gfx1100,
+// gfx1201, opencl.
 std::vector<DigestTarget> DigestTargets();
 
 }  // namespace uopd::digests

@@ -7,9 +7,9 @@
 //   --target NAME                  only this target
 //   --dump FOLDER                  every text goes to a file of its own, to see what differs
 //
-// A line of the file is TARGET GROUP KERNELS DIGEST. The digest is over the name of a kernel, its buffers, variables,
-// estimates and launch, and over the text of each renderer that drivers use: with the opts of the heuristic, without
-// opts, as a draft, and with random opts.
+// A line of the file is TARGET GROUP KERNELS DIGEST. The digest is over the name of a kernel, its
+// buffers, variables, estimates and launch, and over the text of each renderer that drivers use:
+// with the opts of the heuristic, without opts, as a draft, and with random opts.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -40,7 +40,8 @@ struct Flags {
   std::string target, dump, file;
 };
 
-// Writes down what codegen and the renderers make of a kernel for one target, as one text that can be compared.
+// Writes down what codegen and the renderers make of a kernel for one target, as one text that can
+// be compared.
 class KernelTexts {
  public:
   explicit KernelTexts(const DigestTarget& target) : target_(target) {}
@@ -52,7 +53,8 @@ class KernelTexts {
     out += Lowered(wire, {.draft = true});
     return out;
   }
-  // The kernels of random lists of opts. Which opts were refused on the way decides what the lists are.
+  // The kernels of random lists of opts. Which opts were refused on the way decides what the lists
+  // are.
   std::string Random(std::string_view wire, uint64_t seed, int lists) const {
     std::string out;
     std::mt19937_64 random(seed);
@@ -209,7 +211,8 @@ class Digester {
     Keep(texts_.Random(wire, seen_.size(), 6));
   }
 
-  // Products with the operands of their tiles in rings of parts: pairs of a matrix instruction and a form of the ring.
+  // Products with the operands of their tiles in rings of parts: pairs of a matrix instruction and
+  // a form of the ring.
   void AddRings(Rows& out) {
     Begin("rings");
     for (const tests::KernelCase& one : tests::RingCases()) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Every call of the service, asked by every kind of caller: whoever has no token, the tenant to whom things belong, another
-// tenant, an operator. The answers are those of the one table that decides (proto/methods.def).
+// Every call of the service, asked by every kind of caller: whoever has no token, the tenant to
+// whom things belong, another tenant, an operator. The answers are those of the one table that
+// decides (proto/methods.def).
 #include <gmock/gmock.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
@@ -39,7 +40,8 @@ struct Names {
   std::string session, resume_token, tune, graph;
 };
 
-// Puts the names where a request has a place for them. Returns how many things of a tenant it names.
+// Puts the names where a request has a place for them. Returns how many things of a tenant it
+// names.
 int Put(const Names& names, Message& request) {
   int put = 0;
   for (int i = 0; i < request.GetDescriptor()->field_count(); ++i) {
@@ -310,8 +312,8 @@ TEST_F(AudienceTest, WithoutTokensEverybodyMayEverything) {
   }
 }
 
-// The nearest entry of the cache is for operators. Others compare what they name; and a digest is known only to whoever has the
-// graph, so it is as good as the graph.
+// The nearest entry of the cache is for operators. Others compare what they name; and a digest is
+// known only to whoever has the graph, so it is as good as the graph.
 TEST_F(AudienceTest, OnlyOperatorsGetTheNearestEntry) {
   Work();
   const MethodDescriptor& explain = *Descriptor().FindMethodByName("ExplainCache");

@@ -79,8 +79,8 @@ TEST_F(BadGraphTest, BuffersAreOfLowerLevels) {
   }
 }
 
-// slot 0 [n, n + 2) = slot 1, of 8 and 2 elements. With `bound` the graph says a value that n has: of clients it counts for
-// what they may build, of a graph that was sent it is no proof.
+// slot 0 [n, n + 2) = slot 1, of 8 and 2 elements. With `bound` the graph says a value that n has:
+// of clients it counts for what they may build, of a graph that was sent it is no proof.
 std::string StoreAtVariable(int64_t max, bool bound) {
   ir::UOpContext ctx;
   const auto vector = [&](int64_t slot, int64_t n) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// uopctl cache against real daemons: looking, checking, making room, carrying entries to another daemon, warming up.
+// uopctl cache against real daemons: looking, checking, making room, carrying entries to another
+// daemon, warming up.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -208,7 +209,8 @@ TEST_F(CacheOperatorE2eTest, ABundleReplacesNothingButFiles) {
   refused("pipe", "is no regular file");
   fs::create_directory(shared / "folder");
   refused("folder", "is a folder");
-  // Somebody has put a link beside the bundle, under the name that an older uopctl wrote to first. The export does not use it.
+  // Somebody has put a link beside the bundle, under the name that an older uopctl wrote to first.
+  // The export does not use it.
   fs::create_symlink(victim, shared / "b.uopb.partial");
   ASSERT_EQ(Ctl(daemon_, Cat("cache export ", (shared / "b.uopb").string())).code, 0);
   EXPECT_TRUE(ReadFile(shared / "b.uopb").starts_with("UOPB"));

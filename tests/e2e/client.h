@@ -49,7 +49,8 @@ class Client {
   std::string session_;
 };
 
-// Adds two vectors of n elements with these options, and checks the result. The client has a session.
+// Adds two vectors of n elements with these options, and checks the result. The client has a
+// session.
 v1::ExecuteResponse ExpectAdds(Client& client, int64_t n, const v1::Options& options = {},
                                uint64_t request_id = 0);
 

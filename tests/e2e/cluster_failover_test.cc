@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The server of the cluster ends, and its sentinel makes a replica the new one: requests do not notice, what was shared is there
-// still, and what comes later is shared again.
+// The server of the cluster ends, and its sentinel makes a replica the new one: requests do not
+// notice, what was shared is there still, and what comes later is shared again.
 #include <gtest/gtest.h>
 
 #include "core/base/text.h"
@@ -72,7 +72,8 @@ TEST_F(ClusterFailoverTest, DaemonsFollowToTheNewServer) {
   const auto c = StartDaemon("c");
   Add(*c, 1);
   EXPECT_EQ(Compiled(*c), 0) << "it was in the replica";
-  // The kernels that daemon a compiled while there was no server, and afterwards, are shared as well.
+  // The kernels that daemon a compiled while there was no server, and afterwards, are shared as
+  // well.
   EXPECT_TRUE(Eventually([&] {
     const auto late = StartDaemon(Cat("late", ++n));
     Add(*late, 2);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A server of the cluster that is full, with each policy of Redis for what to do then. No request fails, and no answer differs; a
-// server that refuses records gets them once it has room.
+// A server of the cluster that is full, with each policy of Redis for what to do then. No request
+// fails, and no answer differs; a server that refuses records gets them once it has room.
 #include <gtest/gtest.h>
 
 #include "absl/strings/numbers.h"
@@ -55,7 +55,8 @@ class ClusterFullTest : public SharedCacheFixture,
 
 TEST_P(ClusterFullTest, NoRequestFails) {
   const auto one = Start("a"), other = Start("b");
-  // Connections take memory of the server, too. So it gets room for a few records beside those of now.
+  // Connections take memory of the server, too. So it gets room for a few records beside those of
+  // now.
   for (const auto& daemon : {one.get(), other.get()}) Prepare(*daemon, FlipGraph(8));
   ASSERT_TRUE(AwaitSent(*one) && AwaitSent(*other));
   const int64_t used = Number(redis_->Ask("INFO memory"), "used_memory:");

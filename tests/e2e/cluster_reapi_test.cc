@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Daemons with data folders of their own that share a real cache of the Remote Execution API: what one of them has compiled,
-// the next one does not. A server that is gone costs them that, and no error.
+// Daemons with data folders of their own that share a real cache of the Remote Execution API: what
+// one of them has compiled, the next one does not. A server that is gone costs them that, and no
+// error.
 #include "tests/e2e/graphs.h"
 #include "tests/e2e/shared_cache_fixture.h"
 #include "tests/support/services/service_process.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Daemons with data folders of their own that share a server of Redis: what one of them has compiled or tuned, no other
-// one does. A server that is gone costs them that, and no error.
+// Daemons with data folders of their own that share a server of Redis: what one of them has
+// compiled or tuned, no other one does. A server that is gone costs them that, and no error.
 #include <cstdio>
 #include <thread>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A daemon in a real control group: it knows its limits, refuses what does not fit, and is not killed. uopd_chaos confined does
-// this for longer and with more clients.
+// A daemon in a real control group: it knows its limits, refuses what does not fit, and is not
+// killed. uopd_chaos confined does this for longer and with more clients.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -46,7 +46,8 @@ class ConfinedTest : public ::testing::Test {
                           .groups = group_->folders(),
                           .group_namespace = group_namespace});
   }
-  // Uploads buffers of 16 MiB until one is refused, at most `most`. Returns how many there are, and why the last was refused.
+  // Uploads buffers of 16 MiB until one is refused, at most `most`. Returns how many there are, and
+  // why the last was refused.
   static std::pair<int, grpc::Status> Fill(Client& client, int most) {
     const std::string data(16 * kMiB, 'x');
     for (int held = 0; held < most; ++held) {

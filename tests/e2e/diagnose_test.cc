@@ -110,7 +110,8 @@ TEST_F(DiagnoseTest, HoldsNothingThatClientsSentButNamesOfKernels) {
 }
 
 TEST_F(DiagnoseTest, NamesWhatIsWrong) {
-  // The cache of a newer version is left alone, so this daemon has none on disk; and a device is not there.
+  // The cache of a newer version is left alone, so this daemon has none on disk; and a device is
+  // not there.
   DaemonProcess daemon(Folder(), {"--device-list=CPU,CUDA:7", "--cache-level=0"});
   const UopctlRun run = Diagnose(Cat("--address ", daemon.listen(), " --timeout 60"));
   EXPECT_EQ(run.code, 0) << run.out;

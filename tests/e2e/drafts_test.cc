@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Drafts as a client sees them: a new graph is answered with kernels that were compiled quickly, and
-// the optimised ones replace them behind the answers.
+// Drafts as a client sees them: a new graph is answered with kernels that were compiled quickly,
+// and the optimised ones replace them behind the answers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -208,7 +208,8 @@ TEST(DrainTest, UsersSeeWhyTheirCallsFail) {
   daemon.Signal(SIGTERM);
 }
 
-// The daemon says why it ends a run. That nobody answers when the client looks for it again is not what users have to hear.
+// The daemon says why it ends a run. That nobody answers when the client looks for it again is not
+// what users have to hear.
 TEST(DrainTest, ARunThatIsCutOffFailsWithTheReason) {
   for (const bool by_session : {true, false}) {
     TemporaryFolder folder;

@@ -99,8 +99,8 @@ class HonestClient {
 };
 
 TEST(FloodsTest, CostLittleMemoryAndLeaveOthersServed) {
-  // Lower rates than by default, so that a busy machine sends more too. What is slow by a sanitizer need
-  // not reach them.
+  // Lower rates than by default, so that a busy machine sends more too. What is slow by a sanitizer
+  // need not reach them.
 #if defined(UOPD_SANITIZED)
   constexpr bool kReachesRates = false;
 #else

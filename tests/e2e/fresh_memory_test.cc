@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// No byte that a client gets comes from memory that nobody wrote for it. Two daemons fill fresh memory with another byte each
-// (device.memory_pattern), and are asked the same: all answers, downloads and areas of memory must be the same.
-// tests/integration/server/engine/memory_of_others_test.cc asks the engine far more; this test has the wire in it.
-// UOPD_FUZZ_LEAKS_E2E sets how many graphs, UOPD_FUZZ_SEED the first one.
+// No byte that a client gets comes from memory that nobody wrote for it. Two daemons fill fresh
+// memory with another byte each (device.memory_pattern), and are asked the same: all answers,
+// downloads and areas of memory must be the same.
+// tests/integration/server/engine/memory_of_others_test.cc asks the engine far more; this test has
+// the wire in it. UOPD_FUZZ_LEAKS_E2E sets how many graphs, UOPD_FUZZ_SEED the first one.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 

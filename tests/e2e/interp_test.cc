@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A daemon whose devices are INTERP: code for GPUs, from the client to the result, with every access checked.
+// A daemon whose devices are INTERP: code for GPUs, from the client to the result, with every
+// access checked.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -71,7 +72,8 @@ TEST_P(InterpDaemonTest, MultipliesMatrices) {
             1);
 }
 
-// Products of f32 round their factors to tf32 where a request allows it, and keep all bits where it does not.
+// Products of f32 round their factors to tf32 where a request allows it, and keep all bits where it
+// does not.
 TEST_P(InterpDaemonTest, RoundsToTf32ByPermission) {
   constexpr int64_t kM = 48, kK = 40, kN = 36;
   const FloatVector a = Waves(kM * kK, 1), b = Waves(kK * kN, 1, 0.9);

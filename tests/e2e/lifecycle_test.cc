@@ -232,7 +232,8 @@ void SetVersion(const fs::path& file, char version) {
   out.put(version);
 }
 
-// An older daemon on the data folder of a newer one: it serves, keeps its own cache, and leaves the other as it is.
+// An older daemon on the data folder of a newer one: it serves, keeps its own cache, and leaves the
+// other as it is.
 TEST_F(LifecycleTest, ARollbackOfAVersionServes) {
   Fill();
   const fs::path file = data() / "uopd-cache.sqlite";

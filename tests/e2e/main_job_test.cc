@@ -59,8 +59,9 @@ double JsonNumber(const std::string& text, const std::string& key) {
   return at == std::string::npos ? NAN : std::atof(text.c_str() + at + key.size() + 3);
 }
 
-// How often the daemon has decided, since the log began, whether a program keeps values. It compiles the
-// program once more for that, behind the answers. There are two: a step of training, and the test.
+// How often the daemon has decided, since the log began, whether a program keeps values. It
+// compiles the program once more for that, behind the answers. There are two: a step of training,
+// and the test.
 int KeptDecisions(const DaemonProcess& daemon) {
   const std::string log = daemon.Log(), line = "\"program keeps ";
   int n = 0;

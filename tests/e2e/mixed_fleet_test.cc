@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Machines that are not alike: daemons on other processors and with other numbers of threads share what was compiled
-// wherever the code is the same, and device.cpu_features keeps a fleet to instructions that all its processors have.
+// Machines that are not alike: daemons on other processors and with other numbers of threads share
+// what was compiled wherever the code is the same, and device.cpu_features keeps a fleet to
+// instructions that all its processors have.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -19,10 +20,12 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Until its end the calling thread, and every process that it starts, may run on one processor only.
+// Until its end the calling thread, and every process that it starts, may run on one processor
+// only.
 class OnProcessor {
  public:
-  // `number`: counted among the processors that this process may use; the last one if there are fewer.
+  // `number`: counted among the processors that this process may use; the last one if there are
+  // fewer.
   explicit OnProcessor(int number) {
     EXPECT_EQ(sched_getaffinity(0, sizeof before_, &before_), 0);
     cpu_set_t one;

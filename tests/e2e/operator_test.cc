@@ -39,7 +39,8 @@ class OperatorE2eTest : public ::testing::Test {
     chmod(path.c_str(), 0600);
     return path;
   }
-  // A daemon with the tenants alice, who is an operator, and bob; their tokens are in files of these names.
+  // A daemon with the tenants alice, who is an operator, and bob; their tokens are in files of
+  // these names.
   std::vector<std::string> TenantFlags() {
     File("alice", "a");
     File("bob", "b");
@@ -218,7 +219,8 @@ TEST_F(OperatorE2eTest, DrainEndsTheDaemonThatIsMeant) {
   EXPECT_EQ(gone.error()["kind"], "unreachable");
 }
 
-// In server.drain_delay_ms the daemon still serves, also an operator who asks for the end once more.
+// In server.drain_delay_ms the daemon still serves, also an operator who asks for the end once
+// more.
 TEST_F(OperatorE2eTest, ADrainThatHasBegunIsNotCutOffByAnother) {
   DaemonProcess daemon(Folder("a"), {"--server-drain-delay-ms=3s"});
   daemon.Signal(SIGTERM);

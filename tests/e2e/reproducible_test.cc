@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Options.reproducible: the bits of a result are those of the graph, whatever a daemon has tuned, kept or
-// restarted meanwhile.
+// Options.reproducible: the bits of a result are those of the graph, whatever a daemon has tuned,
+// kept or restarted meanwhile.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

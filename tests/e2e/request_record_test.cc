@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What operators see of requests: counts and times by method, code, tenant and program, and lines of the log. The client is the
-// library, whose calls are messages of a pipeline.
+// What operators see of requests: counts and times by method, code, tenant and program, and lines
+// of the log. The client is the library, whose calls are messages of a pipeline.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>

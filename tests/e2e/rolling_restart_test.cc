@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Three daemons behind a load balancer are restarted one after the other, under load: no call fails that a repetition could
-// save.
+// Three daemons behind a load balancer are restarted one after the other, under load: no call fails
+// that a repetition could save.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -85,7 +85,8 @@ class RollingRestartTest : public ::testing::Test {
   test::ChildProgram balancer_;
 };
 
-// Calls whose data travel with them, until `stop`, by a connection that stays or by one for each call.
+// Calls whose data travel with them, until `stop`, by a connection that stays or by one for each
+// call.
 class Load {
  public:
   Load(std::string address, bool stays, const std::atomic<bool>& stop)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Bundles of a cache in a real store of the S3 protocol that checks signatures: from one daemon to another, and what goes wrong.
+// Bundles of a cache in a real store of the S3 protocol that checks signatures: from one daemon to
+// another, and what goes wrong.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>

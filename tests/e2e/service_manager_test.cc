@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the daemon tells a service manager by the protocol of sd_notify(3), as systemd would hear it.
+// What the daemon tells a service manager by the protocol of sd_notify(3), as systemd would hear
+// it.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// SharedCacheFixture: daemons with data folders of their own that share a server of the cluster's cache. Tests derive from
-// it and start that server.
+// SharedCacheFixture: daemons with data folders of their own that share a server of the cluster's
+// cache. Tests derive from it and start that server.
 #pragma once
 #include <gtest/gtest.h>
 #include <sys/stat.h>

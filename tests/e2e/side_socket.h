@@ -36,8 +36,8 @@ v1::PipelineRequest DownloadTo(const std::string& session, uint64_t handle, uint
                                v1::AreaRange range);
 v1::AreaRange Range(uint64_t area, uint64_t offset, uint64_t bytes);
 
-// How many files and sockets a process has open. Pipes and events are not counted: workers and gRPC's threads get theirs whenever
-// they start.
+// How many files and sockets a process has open. Pipes and events are not counted: workers and
+// gRPC's threads get theirs whenever they start.
 size_t DescriptorsOf(pid_t process);
 
 }  // namespace uopd::e2e

@@ -226,7 +226,8 @@ TEST_F(TokenReloadTest, AWrongFileKeepsTheOldTokens) {
   EXPECT_TRUE(IsOperator("alice"));
 }
 
-// The settings still name an operator whose token was taken away: the token goes all the same, and nobody takes over.
+// The settings still name an operator whose token was taken away: the token goes all the same, and
+// nobody takes over.
 TEST_F(TokenReloadTest, TheTokenOfAnOperatorGoesThoughTheSettingsNameIt) {
   ASSERT_TRUE(IsOperator("alice"));
   WriteTokens(Line("bob"));
@@ -237,7 +238,8 @@ TEST_F(TokenReloadTest, TheTokenOfAnOperatorGoesThoughTheSettingsNameIt) {
   EXPECT_NE(daemon_->Log().find("alice is a tenant without a token"), std::string::npos);
 }
 
-// The file of tokens or of settings may be a pipe, a folder or a device later. Then the daemon neither ends nor waits.
+// The file of tokens or of settings may be a pipe, a folder or a device later. Then the daemon
+// neither ends nor waits.
 TEST_F(TokenReloadTest, WhatIsNoFileKeepsTheOldTokens) {
   int times = 0;
   const auto reload = [&](const std::string& path) {

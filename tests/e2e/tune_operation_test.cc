@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// uopctl tune against real daemons: an operation from its start to its end, seen by several clients, cancelled, killed with its
-// daemon, and asked for wrongly.
+// uopctl tune against real daemons: an operation from its start to its end, seen by several
+// clients, cancelled, killed with its daemon, and asked for wrongly.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -98,7 +98,8 @@ TEST_F(TuneOperationE2eTest, TunesShowsAndRemembers) {
   EXPECT_EQ(kernel["state"], "tuned");
   EXPECT_THAT(kernel["name"].get<std::string>(), HasSubstr("r_3_2_4"));
   EXPECT_GE(kernel["measured"], 2);
-  // What was not measured is told apart: with at most 12 candidates, most of what the search makes is left out.
+  // What was not measured is told apart: with at most 12 candidates, most of what the search makes
+  // is left out.
   EXPECT_GE(kernel["pruned"], 1);
   EXPECT_GE(kernel["duplicates"], 0);
   EXPECT_EQ(one["pruned"], kernel["pruned"]);

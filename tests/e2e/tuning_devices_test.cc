@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Tuning on devices that are not the CPU: the measuring process opens the device itself, the answers stay
-// right, and the winner is stored.
+// Tuning on devices that are not the CPU: the measuring process opens the device itself, the
+// answers stay right, and the winner is stored.
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -144,8 +144,8 @@ TEST_F(TuningTest, TwoDaemonsOfAClusterTuneOnce) {
   EXPECT_EQ(count(kTuned), 1) << first.Log() << second.Log();
 }
 
-// A cache of blobs grants no leases and announces nothing: a winner that is there is found, and each machine that finds none
-// searches at once, without waiting for the others.
+// A cache of blobs grants no leases and announces nothing: a winner that is there is found, and
+// each machine that finds none searches at once, without waiting for the others.
 TEST_F(TuningTest, ADaemonFindsTheWinnerOfAnotherInACacheOfBlobs) {
   if (!test::HasServices()) GTEST_SKIP() << "UOPD_SERVICES names no server of BuildGrid";
   const auto server = test::ServiceProcess::StartBuildGrid();

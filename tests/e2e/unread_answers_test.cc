@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Clients that ask for much and read nothing of it. Others at the same address go on, and what the daemon holds is bounded.
+// Clients that ask for much and read nothing of it. Others at the same address go on, and what the
+// daemon holds is bounded.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -21,8 +22,8 @@ constexpr double kMiB = 1 << 20;
 constexpr char kAnswers[] = "uopd_client_bytes{class=\"answers\"}";
 constexpr char kRefused[] = "uopd_memory_refused_total{limit=\"unread_answers\"}";
 
-// A client of HTTP/2 that lets the daemon send nothing but headers: the window of its streams is 0. No library does that, and
-// none would keep an answer unread for long.
+// A client of HTTP/2 that lets the daemon send nothing but headers: the window of its streams is 0.
+// No library does that, and none would keep an answer unread for long.
 class ClosedWindow {
  public:
   explicit ClosedWindow(const std::string& address)

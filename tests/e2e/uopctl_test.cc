@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// uopctl as a tool for scripts and shells: JSON, exit statuses, wrong arguments, completions, manual pages.
+// uopctl as a tool for scripts and shells: JSON, exit statuses, wrong arguments, completions,
+// manual pages.
 #include "tests/e2e/uopctl.h"
 
 #include <gmock/gmock.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What a lookup in each tier of the cache costs: in memory, in a file of a million rows, and in the server that daemons of
-// a cluster share, which a lookup reaches after both miss. The peer of the last is the same bytes read from Redis without
-// keys, signatures and checks; the peer of the others is nothing.
+// What a lookup in each tier of the cache costs: in memory, in a file of a million rows, and in the
+// server that daemons of a cluster share, which a lookup reaches after both miss. The peer of the
+// last is the same bytes read from Redis without keys, signatures and checks; the peer of the
+// others is nothing.
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -19,7 +20,8 @@
 namespace uopd::perf::cache_perf {
 namespace {
 
-// Objects of kernels: from 1 to 16 KiB, as many between 1 and 2 as between 8 and 16. A million take 5.5 GiB.
+// Objects of kernels: from 1 to 16 KiB, as many between 1 and 2 as between 8 and 16. A million
+// take 5.5 GiB.
 constexpr size_t kLeastBytes = 1024, kDoublings = 4;
 constexpr int kLookups = 5000;
 
@@ -54,7 +56,8 @@ std::string CacheValue(int64_t i) {
   return out;
 }
 
-// The times of lookups of random rows below `rows`, in microseconds. An error: a lookup that found something else.
+// The times of lookups of random rows below `rows`, in microseconds. An error: a lookup that found
+// something else.
 absl::StatusOr<std::vector<double>> LookUp(cache::Store& store, int64_t rows,
                                            cache::Source source) {
   std::mt19937_64 random(1);
@@ -84,8 +87,8 @@ absl::Status Fill(cache::Store& store, int64_t rows) {
   return store.Flush();
 }
 
-// The same rows in the file of a folder, in seconds: the daemon's own writer with far larger transactions, and with the
-// whole index in memory.
+// The same rows in the file of a folder, in seconds: the daemon's own writer with far larger
+// transactions, and with the whole index in memory.
 absl::Status FillFile(const std::string& path, int64_t rows) {
   constexpr int64_t kRowsAtOnce = 20'000;
   UOPD_ASSIGN(const auto file,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a scrape costs: /metrics of a daemon with 1000 sessions of 100 tenants, and 60 programs and kernels. In both texts.
+// What a scrape costs: /metrics of a daemon with 1000 sessions of 100 tenants, and 60 programs and
+// kernels. In both texts.
 #include <grpcpp/grpcpp.h>
 
 #include <cstdlib>
@@ -80,7 +81,8 @@ absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
                                      std::pair("openmetrics", "application/openmetrics-text")}) {
     std::vector<double> seconds;
     double bytes = 0;
-    // The daemon writes a page anew for each scrape, as long as that takes less than a third of a second.
+    // The daemon writes a page anew for each scrape, as long as that takes less than a third of a
+    // second.
     for (int i = 0; i < static_cast<int>(kScrapes * options.scale) + 3; ++i) {
       const double begin = NowSeconds();
       bytes = static_cast<double>(daemon->Http("/metrics", accept).size());

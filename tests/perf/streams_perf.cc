@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What gRPC alone carries: bare streams Upload and Download to a daemon. Messages of one chunk, made
-// before, and answers that nobody copies. The daemon's part is that of any client's transfer.
+// What gRPC alone carries: bare streams Upload and Download to a daemon. Messages of one chunk,
+// made before, and answers that nobody copies. The daemon's part is that of any client's transfer.
 // tests/perf/python/bench.py compares with it.
 #include <grpcpp/grpcpp.h>
 

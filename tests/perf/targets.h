@@ -7,8 +7,8 @@
 
 namespace uopd::perf {
 
-// The least speed that a figure should have, relative to its peer: the peer's time divided by ours. 0: it has no
-// target.
+// The least speed that a figure should have, relative to its peer: the peer's time divided by ours.
+// 0: it has no target.
 double TargetOf(std::string_view name);
 
 // The speed of a figure relative to its peer; 0 without a peer. Figures in units of time are better

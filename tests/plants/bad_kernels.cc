@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// uopd_bad_kernels: plants bad kernels in the searches of a cluster of daemons, and checks what is left of them.
+// uopd_bad_kernels: plants bad kernels in the searches of a cluster of daemons, and checks what is
+// left of them.
 //
-// Each kernel has one bad candidate, of one of six kinds (plant.h). The daemons tune their shares at the same time. After
-// each kernel the daemon must answer a warm call. In the end each plant is one row of the quarantine that every daemon
-// knows, and no other row is there; no daemon ended, and none holds more processes, descriptors or memory than before.
+// Each kernel has one bad candidate, of one of six kinds (plant.h). The daemons tune their shares
+// at the same time. After each kernel the daemon must answer a warm call. In the end each plant is
+// one row of the quarantine that every daemon knows, and no other row is there; no daemon ended,
+// and none holds more processes, descriptors or memory than before.
 #include <sys/stat.h>
 
 #include <atomic>
@@ -41,8 +43,8 @@ constexpr char kUsage[] =
 constexpr uint32_t kBeam = 2;
 constexpr double kPatience = 120;  // seconds, for the tuning of one kernel
 constexpr int64_t kElements = 1024;
-// Pools of connections and allocators keep a part of what they had. The memory includes what a daemon keeps of good
-// kernels by intent: programs and rows of the cache.
+// Pools of connections and allocators keep a part of what they had. The memory includes what a
+// daemon keeps of good kernels by intent: programs and rows of the cache.
 constexpr int kMoreDescriptors = 4;
 constexpr double kMoreMiB = 16, kMoreMiBPerKernel = 0.05;
 
@@ -144,7 +146,8 @@ class BadKernels {
   }
 
   absl::Status WarmUp(int d, Caller& caller) {
-    // Everything that a daemon opens once has been opened: the pools of workers, connections to the server.
+    // Everything that a daemon opens once has been opened: the pools of workers, connections to the
+    // server.
     UOPD_TRY(Tune(caller, WorkOf({Kind::kNone, d})));
     const Work warm = WorkOf({Kind::kNone, 1000});
     UOPD_ASSIGN(const v1::PrepareResponse prepared, caller.Prepare(warm.graph));

@@ -71,8 +71,8 @@ std::string Body(Kind kind) {
                  "  %x = call i64 @plant.call(i64 ",
                  call.kill, ", i64 %pid, i64 6, i64 0, i64 0, i64 0, i64 0)\n  ret void\n");
     case Kind::kAllocate:
-      // mmap(0, piece, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0). A failure is a small negative number,
-      // and no memory is there.
+      // mmap(0, piece, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0). A failure is a
+      // small negative number, and no memory is there.
       return Cat("  br label %again\nagain:\n  %m = call i64 @plant.call(i64 ", call.mmap,
                  ", i64 0, i64 ", kPieceBytes,
                  ", i64 3, i64 34, i64 -1, i64 0)\n"

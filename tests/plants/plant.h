@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Plant: a bad kernel that a compiler of candidates makes instead of a good one.
 //
-// A graph asks for it: it adds a constant that names a kind and a number (MarkerOf). The daemon under test
-// (planted_daemon.cc) has workers that find the constant in the text of a candidate, and spoil one candidate of the
-// kernel. All else is the daemon's own: the search, the pools of workers, the quarantine, the cluster.
+// A graph asks for it: it adds a constant that names a kind and a number (MarkerOf). The daemon
+// under test (planted_daemon.cc) has workers that find the constant in the text of a candidate, and
+// spoil one candidate of the kernel. All else is the daemon's own: the search, the pools of
+// workers, the quarantine, the cluster.
 #pragma once
 #include <array>
 #include <cstdint>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The daemon, with workers whose compiler plants bad kernels (plant.h). Their jobs are the standard ones otherwise.
+// The daemon, with workers whose compiler plants bad kernels (plant.h). Their jobs are the standard
+// ones otherwise.
 //
 // The folder UOPD_PLANTS tells workers and the tool apart what happened:
 //
@@ -7,8 +8,8 @@
 //   MARKER/spoiled        the digest of the text that gets the plant
 //   MARKER/jobs/DIGEST    the plant ran, or began to: the job's name in the quarantine
 //
-// A search begins with the heuristic's choice and the kernel without opts, which is the reference. So the third text is
-// the one to spoil.
+// A search begins with the heuristic's choice and the kernel without opts, which is the reference.
+// So the third text is the one to spoil.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>

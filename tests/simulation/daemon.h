@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Daemon: a simulated daemon. Its store, leases, circuit breaker, queue of puts, refill and search gate are the real ones,
-// without their threads; its clients, its disk and its compiler are models.
+// Daemon: a simulated daemon. Its store, leases, circuit breaker, queue of puts, refill and search
+// gate are the real ones, without their threads; its clients, its disk and its compiler are models.
 //
 //   request ── kernel in the store? ── no ──► load: rounds of cache::BeginRound, compile, PutFenced
-//         └── tuning in the store? ── no ──► queue of the tuner ──► the same with a search, one at a time
+//         └── tuning in the store? ── no ──► queue of the tuner ──► the same, one search at a time
 //
-// What the real threads wait for are events here. A crash destroys the store; the disk stays. One thread.
+// What the real threads wait for are events here. A crash destroys the store; the disk stays. One
+// thread.
 #pragma once
 #include <deque>
 #include <functional>
@@ -44,8 +45,8 @@ struct Surroundings {
   KeyTable& keys;
   SharedTier& tier;
   Stats& stats;
-  // Why a kernel was tuned or compiled again: under a lease of the server, or without one as it could not be reached; since
-  // a time.
+  // Why a kernel was tuned or compiled again: under a lease of the server, or without one as it
+  // could not be reached; since a time.
   std::function<Again(const Slot&, bool shared, bool away, int64_t since_us)> why;
   bool quiet = false;  // at the end: no more requests and faults
 };
@@ -89,7 +90,8 @@ class Daemon final : public Actor {
     bool computing = false;
     uint32_t turn = 0;  // of polls and computations: events of an older one are void
     int64_t began_us = 0, token = 0, computing_since_us = 0, polling_since_us = 0;
-    // Whether its lease is one of the server, or one computes without since the server could not be reached.
+    // Whether its lease is one of the server, or one computes without since the server could not be
+    // reached.
     bool shared = false, away = false;
     std::unique_ptr<cache::KeptLease> kept;
   };
@@ -136,7 +138,8 @@ class Daemon final : public Actor {
   std::optional<uint64_t> cursor_;
   int64_t listen_until_us_ = 0;
   bool listen_end_set_ = false;
-  // While it does not listen: the number of the event at which it asks for what it wants; 0: it listens.
+  // While it does not listen: the number of the event at which it asks for what it wants; 0: it
+  // listens.
   uint32_t not_listening_ = 0;
   uint32_t asks_ = 0;
   cache::Deadline ask_at_;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // EventQueue: what happens next in simulated time.
 //
-// Events of one time happen in the order in which they were added, so a run is decided by its seed alone. While an event
-// is handled, the handler may move the clock on: that is the time which its own calls take (server_link.h). The next event
-// sets the clock to its own time again. One thread.
+// Events of one time happen in the order in which they were added, so a run is decided by its seed
+// alone. While an event is handled, the handler may move the clock on: that is the time which its
+// own calls take (server_link.h). The next event sets the clock to its own time again. One thread.
 #pragma once
 #include <cstdint>
 #include <vector>

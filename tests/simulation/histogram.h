@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Histogram: counts of times in microseconds. A quantile is right to 1/16, as each power of two has 16 steps.
+// Histogram: counts of times in microseconds. A quantile is right to 1/16, as each power of two has
+// 16 steps.
 #pragma once
 #include <algorithm>
 #include <array>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // KeyTable: the names of the simulated kernels, and what really became of them.
 //
-// Of a huge space of names only those exist that somebody asked for. Each is two slots one after the other: the kernel,
-// and its tuning. A slot is the key of a value in the cache. One thread.
+// Of a huge space of names only those exist that somebody asked for. Each is two slots one after
+// the other: the kernel, and its tuning. A slot is the key of a value in the cache. One thread.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -21,7 +21,8 @@ struct Slot {
   bool tuning = false;
   // The newest value that any daemon has.
   int64_t fence = 0, created_us = 0;
-  // The truth, which no daemon knows: who carried the first computation to its end, and what happened to the result.
+  // The truth, which no daemon knows: who carried the first computation to its end, and what
+  // happened to the result.
   int32_t done = 0;  // how often it was computed to its end
   uint32_t by = 0, life = 0;
   int64_t first_us = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// uopd_cluster_sim: simulates clusters of daemons and prints a table. `--NAME VALUE` changes an option; --daemons takes a
-// list, as 1000,10000. --csv FILE gets a line for each of them.
+// uopd_cluster_sim: simulates clusters of daemons and prints a table. `--NAME VALUE` changes an
+// option; --daemons takes a list, as 1000,10000. --csv FILE gets a line for each of them.
 #include <sys/resource.h>
 
 #include <algorithm>

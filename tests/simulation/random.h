@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Random numbers that are the same on every machine: the distributions of the standard library are not.
+// Random numbers that are the same on every machine: the distributions of the standard library are
+// not.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -24,8 +25,8 @@ class Random {
   uint64_t state_;
 };
 
-// Ranks 1 ... n with probability proportional to 1 / rank^s, in constant time and memory: rejection-inversion of Hörmann
-// and Derflinger (ACM TOMACS 1996). REQUIRES: s > 0, n >= 1.
+// Ranks 1 ... n with probability proportional to 1 / rank^s, in constant time and memory:
+// rejection-inversion of Hörmann and Derflinger (ACM TOMACS 1996). REQUIRES: s > 0, n >= 1.
 class Zipf {
  public:
   Zipf(uint64_t n, double s) : n_(static_cast<double>(n)), s_(s) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a run of a simulation found, as text: a row of a table in Markdown, a line of CSV, or all of it.
+// What a run of a simulation found, as text: a row of a table in Markdown, a line of CSV, or all of
+// it.
 #pragma once
 #include <string>
 

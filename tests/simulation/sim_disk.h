@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// SimDisk: the disk of a simulated daemon, one bit for each slot of its environment; SimTier: the tier of a store on it.
+// SimDisk: the disk of a simulated daemon, one bit for each slot of its environment; SimTier: the
+// tier of a store on it.
 //
-// The bit says that the daemon has the newest value of the slot. A row is made again when it is read. Rows are durable at
-// once, so a crash loses none that was put.
+// The bit says that the daemon has the newest value of the slot. A row is made again when it is
+// read. Rows are durable at once, so a crash loses none that was put.
 #pragma once
 #include <memory>
 #include <vector>

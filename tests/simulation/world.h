@@ -38,7 +38,8 @@ class World final : public Actor {
   const KeyTable& keys() const { return keys_; }
   int64_t events() const { return queue_.events(); }
   const SharedTier& tier() const { return tier_; }
-  // Values that were computed, and that neither the server has nor a queue: not counting those whose finder crashed.
+  // Values that were computed, and that neither the server has nor a queue: not counting those
+  // whose finder crashed.
   int64_t Lost() const;
   void Wake(uint32_t what, uint64_t arg) override;
 

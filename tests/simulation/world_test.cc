@@ -67,7 +67,8 @@ TEST(WorldTest, EveryDaemonKnowsOfTheKernelsThatCrash) {
   EXPECT_LT(stats.notice.greatest(), 4 * kSecond);
 }
 
-// The number of daemons is known, so no listener waits at the server and nobody takes all that is announced.
+// The number of daemons is known, so no listener waits at the server and nobody takes all that is
+// announced.
 TEST(WorldTest, AServerWithManyDaemonsHasLittleToDoForListeners) {
   WorldOptions options = SmallWorld();
   options.daemons = 4000;

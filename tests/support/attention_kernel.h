@@ -18,7 +18,8 @@ struct AttentionShape {
   bool divided = false;       // divide by the sum in a STAGE before the product, not after it
 };
 
-// Slots: 0 out and 1 Q of shape (heads, queries, depth), 2 K and 3 V of shape (heads / group, keys, depth).
+// Slots: 0 out and 1 Q of shape (heads, queries, depth), 2 K and 3 V of shape (heads / group, keys,
+// depth).
 ir::UOp AttentionKernel(ir::UOpContext& ctx, const AttentionShape& shape);
 
 // The three kernels. Slots of the scores: 0 out (heads, queries, keys), 1 Q, 2 K. Of the softmax: 0

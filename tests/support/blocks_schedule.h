@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Runs whole graphs as schedules for a device with blocks, on the interpreter of kernels for GPUs, and by the tensor
-// interpreter, which is the reference.
+// Runs whole graphs as schedules for a device with blocks, on the interpreter of kernels for GPUs,
+// and by the tensor interpreter, which is the reference.
 #pragma once
 #include <functional>
 #include <map>
@@ -25,14 +25,15 @@ using RunBlocks =
     std::function<absl::Status(ir::UOpContext&, const codegen::LoweredKernel&, tests::Memory&,
                                const std::map<std::string, int64_t>&)>;
 
-// `build` adds a graph's outputs. Its slots hold small whole numbers, whose sums are exact. The error is that of the step
-// that failed; the interpreter of kernels reports races and accesses outside of arrays.
-// `run` runs the kernels instead of the interpreter.
+// `build` adds a graph's outputs. Its slots hold small whole numbers, whose sums are exact. The
+// error is that of the step that failed; the interpreter of kernels reports races and accesses
+// outside of arrays. `run` runs the kernels instead of the interpreter.
 absl::StatusOr<BlocksRun> RunForBlocks(
     const std::function<void(ir::UOpContext&, GraphBuilder&)>& build, const Target& target,
     const RunBlocks& run = nullptr);
 
-// The first result that differs by more than `tolerance` times the wanted value; empty: there is none.
+// The first result that differs by more than `tolerance` times the wanted value; empty: there is
+// none.
 std::string Difference(const BlocksRun& run, double tolerance = 0);
 
 }  // namespace uopd::test

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// A kernel that copies boxes of a matrix of i32 to shared memory by BULK_COPY, through a ring of parts: step k copies
-// 8 rows from row `y + 8 k` and column `x` on, which may lie outside of the matrix. Its threads then store the words
-// of the part as they lie: out[k * words() + t]. Slot 0: out, slot 1: the matrix. Tests break it in one place.
+// A kernel that copies boxes of a matrix of i32 to shared memory by BULK_COPY, through a ring of
+// parts: step k copies 8 rows from row `y + 8 k` and column `x` on, which may lie outside of the
+// matrix. Its threads then store the words of the part as they lie: out[k * words() + t]. Slot 0:
+// out, slot 1: the matrix. Tests break it in one place.
 #pragma once
 #include <algorithm>
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the scheduler and the code generator make of a client's graph for a chip. No device is needed.
+// What the scheduler and the code generator make of a client's graph for a chip. No device is
+// needed.
 #pragma once
 #include <functional>
 #include <string_view>
@@ -20,7 +21,8 @@ inline schedule::Options ScheduleOptionsFor(const Target& target) {
   return out;
 }
 
-// The schedule of an exported graph (client::Exported::graph). `change`: what happens to the graph first; null: nothing.
+// The schedule of an exported graph (client::Exported::graph). `change`: what happens to the graph
+// first; null: nothing.
 using ChangeGraph = std::function<absl::StatusOr<ir::UOp>(ir::UOpContext&, ir::UOp sink)>;
 inline absl::StatusOr<schedule::Schedule> ScheduleOf(std::string_view graph,
                                                      const schedule::Options& options,

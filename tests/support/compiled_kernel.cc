@@ -45,8 +45,9 @@ absl::StatusOr<std::unique_ptr<CompiledText>> CompiledText::Compile(Language lan
   const std::string flags = language == kC
                                 ? "-O1 -std=gnu11"
                                 : "-O1 -march=native -ffp-contract=off -Wno-override-module";
-  // The linker itself: the compiler takes six times as long to call it. Kernels need nothing that begins or
-  // ends a program, but perhaps functions of the compiler's own library, for small floats.
+  // The linker itself: the compiler takes six times as long to call it. Kernels need nothing that
+  // begins or ends a program, but perhaps functions of the compiler's own library, for small
+  // floats.
   static const std::string own_library = OutputOf("gcc -print-libgcc-file-name");
   const std::string compile = Cat(tool, " ", flags, " -fPIC -c -o ", object, " ", in),
                     link = Cat("ld -shared -o ", out, " ", object, " -lm ", own_library);

@@ -80,7 +80,8 @@ absl::StatusOr<std::unique_ptr<ControlGroup>> ControlGroup::Make(
   std::vector<const char*> wanted;
   if (options.memory_bytes > 0) wanted.push_back("memory");
   if (options.processors > 0) wanted.push_back("cpu");
-  // A hierarchy of v1 has controllers of its own. That of v2 has all of them, and a process is in one group of it.
+  // A hierarchy of v1 has controllers of its own. That of v2 has all of them, and a process is in
+  // one group of it.
   std::map<std::string, std::vector<const char*>> by_folder;
   std::map<std::string, Place> owns;
   for (const char* controller : wanted) {
@@ -100,7 +101,8 @@ absl::Status ControlGroup::Add(const Place& own, const std::vector<const char*>&
   const std::string leaf = Cat("uopd-test-", getpid(), "-", count++);
   const std::string limited = own.folder + "/" + leaf, inner = limited + "/inner";
   const auto make = [&](const std::string& parent, const std::string& folder) -> absl::Status {
-    // Of v2, a group with processes may not give its controllers to groups below, unless it is the top.
+    // Of v2, a group with processes may not give its controllers to groups below, unless it is the
+    // top.
     for (const char* controller : controllers) {
       if (own.unified) UOPD_TRY(Put(parent + "/cgroup.subtree_control", Cat("+", controller)));
     }

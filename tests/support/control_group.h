@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// ControlGroup: a real control group below that of the test, with limits, for a daemon to run in. Of v1 or v2, as the machine
-// has it.
+// ControlGroup: a real control group below that of the test, with limits, for a daemon to run in.
+// Of v1 or v2, as the machine has it.
 #pragma once
 #include <cstdint>
 #include <memory>

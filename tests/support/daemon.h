@@ -18,8 +18,8 @@ struct DaemonOptions {
   // The parent of data, log and ready.json. Empty: a temporary folder, removed with the Daemon.
   std::string folder;
   std::vector<std::string> flags;  // added last, so they override other flags
-  // Folders of control groups (control_group.h) that the process enters first, and whether it then has a namespace of groups,
-  // which needs a privilege.
+  // Folders of control groups (control_group.h) that the process enters first, and whether it then
+  // has a namespace of groups, which needs a privilege.
   std::vector<std::string> groups;
   bool group_namespace = false;
 };

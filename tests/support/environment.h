@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a developer may change about tests: how many graphs a fuzz test makes, from which seed, for which device.
+// What a developer may change about tests: how many graphs a fuzz test makes, from which seed, for
+// which device.
 #pragma once
 #include <cstdint>
 #include <cstdlib>

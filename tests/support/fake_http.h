@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A server of HTTP that answers what a test says, one connection at a time and one request for each.
+// A server of HTTP that answers what a test says, one connection at a time and one request for
+// each.
 #pragma once
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -20,7 +21,8 @@ namespace uopd::test {
 
 class FakeHttp {
  public:
-  // The bytes of the answer to request number n, from 0; empty: none, and the connection stays open until the server ends.
+  // The bytes of the answer to request number n, from 0; empty: none, and the connection stays open
+  // until the server ends.
   using Answer = std::function<std::string(int n)>;
 
   // `pause`: between the bytes of an answer; 0: all at once.

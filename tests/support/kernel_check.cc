@@ -180,7 +180,8 @@ std::string RunCompiled(ir::UOpContext& ctx, const codegen::LoweredKernel& lower
   return "";
 }
 
-// What the interpreter leaves in memory. Tests check one kernel with many opts over the same memory, so the last results are kept.
+// What the interpreter leaves in memory. Tests check one kernel with many opts over the same
+// memory, so the last results are kept.
 Memory Wanted(ir::UOpContext& ctx, UOp sink, const Memory& before,
               const std::map<std::string, int64_t>& variables) {
   struct Known {

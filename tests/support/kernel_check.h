@@ -46,8 +46,8 @@ ir::UOp MatmulKernel(ir::UOpContext& ctx, int64_t m, int64_t n, int64_t k, bool 
 ir::UOp WideningMatmulKernel(ir::UOpContext& ctx, int64_t m, int64_t n, int64_t k, bool transpose_a,
                              bool transpose_b, ir::Dtype a, ir::Dtype b, ir::Dtype sum);
 
-// The same with B in words of 32 bits that hold neighbours along k (schedule/kept/packed_operand.h).
-// REQUIRES: the elements of a word divide k.
+// The same with B in words of 32 bits that hold neighbours along k
+// (schedule/kept/packed_operand.h). REQUIRES: the elements of a word divide k.
 ir::UOp WordsMatmulKernel(ir::UOpContext& ctx, int64_t m, int64_t n, int64_t k, ir::Dtype a,
                           ir::Dtype b, ir::Dtype sum);
 
@@ -64,7 +64,8 @@ struct CheckOptions {
   codegen::Options options;
   std::map<std::string, int64_t> variables;
   CompiledText::Language language = CompiledText::kC;
-  // Runs a kernel for blocks over the buffers. Null: the interpreter of linear kernels does (lowered_run.h).
+  // Runs a kernel for blocks over the buffers. Null: the interpreter of linear kernels does
+  // (lowered_run.h).
   std::function<absl::Status(ir::UOpContext&, const codegen::LoweredKernel&, Memory&)> run_blocks;
   // Allowed error relative to the largest magnitude in the buffer. 0: bits must be equal, except
   // that all NaNs are equal.

@@ -19,8 +19,8 @@ using ir::Op;
 using ir::Scalar;
 using ir::UOp;
 
-// Nodes have numbers, sources first. A value is computed again only if a range that it varies with has changed, or
-// if it depends on memory and a statement has run since.
+// Nodes have numbers, sources first. A value is computed again only if a range that it varies with
+// has changed, or if it depends on memory and a statement has run since.
 class Interpreter {
  public:
   Interpreter(ir::UOpContext& ctx, UOp sink, Memory& memory,
@@ -79,7 +79,8 @@ class Interpreter {
     bool known = false;
     uint64_t newest = 0, statement = 0;
     Scalar last;
-    // Only a RANGE uses these: its current iteration, and the clock when the iteration last changed.
+    // Only a RANGE uses these: its current iteration, and the clock when the iteration last
+    // changed.
     int64_t value = 0;
     uint64_t stamp = 0;
     // Only a STAGE uses this: its array, which `newest` and `statement` also describe.
@@ -93,7 +94,8 @@ class Interpreter {
     if (i == closer.closed().size()) return body();
     const UOp range = closer.closed()[i];
     const int64_t size = Eval(range.src(0)).i;
-    // Another loop over the same range may be running around this one: restore its state afterwards.
+    // Another loop over the same range may be running around this one: restore its state
+    // afterwards.
     Node& node = nodes_[NumberOf(range)];
     const int64_t value = node.value;
     const uint64_t stamp = node.stamp;
@@ -180,7 +182,8 @@ class Interpreter {
 
   static Scalar Zero(Dtype d) { return ir::IsFloat(d) ? Scalar::Float(d, 0) : Scalar::Int(d, 0); }
 
-  // Not inlined, as Reduce, Scan and Address: AddressSanitizer poisons the frame of Compute with every call.
+  // Not inlined, as Reduce, Scan and Address: AddressSanitizer poisons the frame of Compute with
+  // every call.
   [[gnu::noinline]] Scalar LoadStaged(UOp index) {
     if (index.n_src() == 3 && Eval(index.src(2)).i == 0) return Zero(index.dtype());
     const UOp stage = index.src(0);
@@ -213,8 +216,8 @@ class Interpreter {
     return wide ? Scalar::Float(u.dtype(), acc.f) : acc;
   }
 
-  // Adds this iteration's term to the value of the iteration before. Iterations come in the order of
-  // the scanned ranges; each combination of the other ranges has a value of its own.
+  // Adds this iteration's term to the value of the iteration before. Iterations come in the order
+  // of the scanned ranges; each combination of the other ranges has a value of its own.
   [[gnu::noinline]] Scalar Scan(UOp u) {
     const auto ranges = u.scanned();
     const bool wide = ir::IsFloat(u.dtype());

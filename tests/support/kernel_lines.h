@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// KernelLines: a linear kernel for blocks of threads, written line by line in a test. Its buffers and values
-// are i32. It owns its context. Not thread-safe.
+// KernelLines: a linear kernel for blocks of threads, written line by line in a test. Its buffers
+// and values are i32. It owns its context. Not thread-safe.
 #pragma once
 #include <vector>
 

@@ -9,8 +9,8 @@
 
 namespace uopd::tests {
 
-// Runs the kernel over `memory`, whose buffers are by slot, for a device of `target`. The error is a report of
-// the interpreter.
+// Runs the kernel over `memory`, whose buffers are by slot, for a device of `target`. The error is
+// a report of the interpreter.
 absl::Status RunLowered(ir::UOpContext& ctx, const codegen::LoweredKernel& kernel,
                         const Target& target, Memory& memory,
                         const std::map<std::string, int64_t>& variables);

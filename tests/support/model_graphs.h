@@ -17,8 +17,8 @@ class GraphBuilder {
   explicit GraphBuilder(ir::UOpContext& ctx) : ctx_(ctx) {}
 
   ir::UOp Input(const ir::Dims& dims, ir::Dtype dtype = ir::Dtype::F32);
-  // Output: a STORE into a new slot. Assign: the AFTER of a STORE into `param`. Finish: the SINK of all
-  // STOREs so far.
+  // Output: a STORE into a new slot. Assign: the AFTER of a STORE into `param`. Finish: the SINK of
+  // all STOREs so far.
   ir::UOp Output(ir::UOp value);
   ir::UOp Assign(ir::UOp param, ir::UOp v);
   ir::UOp Finish();

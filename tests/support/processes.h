@@ -20,8 +20,8 @@ struct Process {
 // Children, grandchildren and so on, sorted by pid. Processes that start or end during the call may
 // be missing.
 std::vector<Process> Descendants(pid_t root);
-// Processor time of a process and all its descendants, those that ended and were waited for included. Less than before if a
-// descendant ended and its parent did not wait for it.
+// Processor time of a process and all its descendants, those that ended and were waited for
+// included. Less than before if a descendant ended and its parent did not wait for it.
 int64_t TicksOfTree(pid_t root);
 // False once the process has ended, even if it was not waited for.
 bool IsAlive(pid_t pid);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A kernel of two roles: one thread copies boxes of a matrix of i32 through a ring of parts, and the other threads store the
-// words of each part as they lie: out[k * words() + t] in step k. Slot 0: out, slot 1: the matrix. Tests break it in one
-// place.
+// A kernel of two roles: one thread copies boxes of a matrix of i32 through a ring of parts, and
+// the other threads store the words of each part as they lie: out[k * words() + t] in step k. Slot
+// 0: out, slot 1: the matrix. Tests break it in one place.
 #pragma once
 #include "core/ir/role.h"
 #include "core/ir/tensor_map.h"

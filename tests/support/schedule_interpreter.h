@@ -20,8 +20,8 @@ using RunKernel =
     std::function<absl::Status(ir::UOpContext&, ir::UOp sink, tests::Memory&, const Variables&)>;
 
 // Returns the slots after the run. Temporaries lie in the planned arenas, which are filled with
-// `poison` first, so a wrong memory plan or a read of unwritten memory gives wrong results. `run` runs
-// each kernel; null: the interpreter, in which an access outside of a buffer aborts.
+// `poison` first, so a wrong memory plan or a read of unwritten memory gives wrong results. `run`
+// runs each kernel; null: the interpreter, in which an access outside of a buffer aborts.
 absl::StatusOr<std::vector<HostArray>> RunSchedule(const schedule::Schedule& schedule,
                                                    std::vector<HostArray> slots,
                                                    const Variables& variables = {},

@@ -7,8 +7,9 @@
 
 namespace uopd::test {
 
-// Stops a child of this process (SIGSTOP), and waits until all its threads stand still. One thread of the child takes the
-// signal. Until that thread runs, which is late on a busy machine, the other threads go on.
+// Stops a child of this process (SIGSTOP), and waits until all its threads stand still. One thread
+// of the child takes the signal. Until that thread runs, which is late on a busy machine, the other
+// threads go on.
 inline void StopChild(pid_t pid) {
   kill(pid, SIGSTOP);
   siginfo_t stopped;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Lets ThreadSanitizer see how the distribution's gRPC orders its threads.
 //
-// The distribution's gRPC and Abseil are not instrumented. ThreadSanitizer does not see the locks that order the
-// callbacks of a call, and would report every object that goes from one callback to the next. The functions here stand
-// before those of the libraries (an executable's symbols come first), tell ThreadSanitizer of the order that the
-// function gives, and call the library's.
+// The distribution's gRPC and Abseil are not instrumented. ThreadSanitizer does not see the locks
+// that order the callbacks of a call, and would report every object that goes from one callback to
+// the next. The functions here stand before those of the libraries (an executable's symbols come
+// first), tell ThreadSanitizer of the order that the function gives, and call the library's.
 //
 // Linked into programs of the preset tsan that use gRPC.
 #include <dlfcn.h>
@@ -82,12 +82,13 @@ bool CondVar::WaitWithTimeout(Mutex* mutex, Duration timeout) {
 ABSL_NAMESPACE_END
 }  // namespace absl
 
-// A reactor is told that its call was cancelled when two conditions hold: the handler has returned the reactor, and the
-// call was cancelled. Each counts on_cancel_conditions_remaining_ down. Where the library counts last, ThreadSanitizer
-// does not see that the handler's work, which counted in instrumented code, comes first.
+// A reactor is told that its call was cancelled when two conditions hold: the handler has returned
+// the reactor, and the call was cancelled. Each counts on_cancel_conditions_remaining_ down. Where
+// the library counts last, ThreadSanitizer does not see that the handler's work, which counted in
+// instrumented code, comes first.
 //
-// OnCancel() counts as one of callbacks_outstanding_, and OnDone() follows the last of them. ThreadSanitizer does not
-// see that OnCancel() comes before OnDone() if another thread counts last.
+// OnCancel() counts as one of callbacks_outstanding_, and OnDone() follows the last of them.
+// ThreadSanitizer does not see that OnCancel() comes before OnDone() if another thread counts last.
 namespace grpc::internal {
 namespace {
 
@@ -121,9 +122,9 @@ void ServerCallbackCall::CallOnCancel(ServerReactor* reactor) {
 
 }  // namespace grpc::internal
 
-// A batch of operations: what a thread did before it started the batch is seen by whoever is told of its end. The
-// library orders the two by atomic operations. It tells of the end through the tag: a callback, or an address that a
-// completion queue returns.
+// A batch of operations: what a thread did before it started the batch is seen by whoever is told
+// of its end. The library orders the two by atomic operations. It tells of the end through the tag:
+// a callback, or an address that a completion queue returns.
 namespace {
 
 bool IsCode(const void* address) {

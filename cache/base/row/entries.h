@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // How operators look at the entries of a cache: filters, orders and pages.
 //
-// A page begins behind the last entry of the page before (keyset pagination). So pages stay right while entries come and
-// go: an entry that stays is listed once, in any number of pages. Plain data. Times are microseconds since the epoch.
+// A page begins behind the last entry of the page before (keyset pagination). So pages stay right
+// while entries come and go: an entry that stays is listed once, in any number of pages. Plain
+// data. Times are microseconds since the epoch.
 #pragma once
 #include <cstdint>
 #include <limits>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Arrivals: tells parts of this process about values that other daemons computed, when such a value has been put into
-// this daemon's own tiers.
+// Arrivals: tells parts of this process about values that other daemons computed, when such a value
+// has been put into this daemon's own tiers.
 //
 // Thread-safe.
 #pragma once
@@ -17,8 +17,8 @@ class Arrivals {
  public:
   using Heard = std::function<void(const Row&)>;
 
-  // Calls `heard` for each arrival as long as the returned object lives. `heard` runs on a thread of the cache, one call at
-  // a time, and must be short. It calls nothing of the cache.
+  // Calls `heard` for each arrival as long as the returned object lives. `heard` runs on a thread
+  // of the cache, one call at a time, and must be short. It calls nothing of the cache.
   class Subscription {
    public:
     Subscription(Arrivals& arrivals, Heard heard);

@@ -16,8 +16,9 @@ namespace uopd::cache {
 
 class Bell {
  public:
-  // The pause between two looks of someone who has waited for `waited`. A look may be a question to another machine, so long
-  // waits cost few of them: they last up to a sixteenth longer, or a quarter of a second.
+  // The pause between two looks of someone who has waited for `waited`. A look may be a question to
+  // another machine, so long waits cost few of them: they last up to a sixteenth longer, or a
+  // quarter of a second.
   static constexpr std::chrono::microseconds PauseAfter(std::chrono::microseconds waited) {
     return std::clamp<std::chrono::microseconds>(waited / 16, kPoll,
                                                  std::chrono::milliseconds(250));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // uopctl cache stats, uopctl cache explain: what the daemon's cache holds, and why it does not have
-// a certain graph. The other commands of `uopctl cache` are in cache_entries.cc, cache_bundles.cc and cache_warm.cc.
+// a certain graph. The other commands of `uopctl cache` are in cache_entries.cc, cache_bundles.cc
+// and cache_warm.cc.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// uopctl cache ls, top, show, verify, evict, pin, unpin: what operators do with single entries of the daemon's cache.
+// uopctl cache ls, top, show, verify, evict, pin, unpin: what operators do with single entries of
+// the daemon's cache.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>

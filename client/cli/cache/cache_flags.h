@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the commands of `uopctl cache` share: the flags that choose entries, and how entries are shown.
+// What the commands of `uopctl cache` share: the flags that choose entries, and how entries are
+// shown.
 #pragma once
 #include <cstdint>
 #include <nlohmann/json.hpp>

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// uopctl cache warm: prepares graphs at deploy time, so that the first requests find everything compiled.
+// uopctl cache warm: prepares graphs at deploy time, so that the first requests find everything
+// compiled.
 //
-// The graphs are files of the textual form, or those of a bundle, which is imported first and whose winners are run. A few
-// graphs are prepared at a time; one that fails does not end the others, and the exit status is then 1.
+// The graphs are files of the textual form, or those of a bundle, which is imported first and whose
+// winners are run. A few graphs are prepared at a time; one that fails does not end the others, and
+// the exit status is then 1.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Likely causes of trouble, found in what `uopctl diagnose` collected: a table of conditions and of what to do.
+// Likely causes of trouble, found in what `uopctl diagnose` collected: a table of conditions and of
+// what to do.
 //
-//   collected parts ── FactsOf ──► numbers and texts by name ── LikelyCauses ──► rows of CauseRules that hold
+//   collected parts ── FactsOf ──► numbers and texts by name ── LikelyCauses ──► rules that hold
 #pragma once
 #include <map>
 #include <nlohmann/json.hpp>
@@ -19,8 +20,8 @@ struct Facts {
   std::map<std::string, std::string, std::less<>> texts;
 };
 
-// `collected`: "status", "quarantine", "settings" and "missing" of diagnose.json, as far as they are there. Of each metric the sum
-// of all its series is a number by its name.
+// `collected`: "status", "quarantine", "settings" and "missing" of diagnose.json, as far as they
+// are there. Of each metric the sum of all its series is a number by its name.
 Facts FactsOf(const nlohmann::json& collected, const std::vector<Sample>& samples);
 
 struct CauseRule {

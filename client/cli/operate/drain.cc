@@ -56,7 +56,8 @@ bool SomebodyListens(const std::string& address) {
   return false;
 }
 
-// The daemon that serves at the address; empty: none does. Unlike a session, which waits for one to come.
+// The daemon that serves at the address; empty: none does. Unlike a session, which waits for one to
+// come.
 std::string InstanceAt(const std::string& address) {
   constexpr std::chrono::seconds kLimit{2};
   grpc::ChannelArguments arguments;

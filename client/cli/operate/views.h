@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What operators are told about a daemon, as JSON: for the commands that show it, and for `diagnose`, which collects it.
+// What operators are told about a daemon, as JSON: for the commands that show it, and for
+// `diagnose`, which collects it.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>

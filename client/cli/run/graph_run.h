@@ -26,8 +26,8 @@ struct GraphFlags {
 // Adds the flags of `flags` except for --output.
 void AddGraph(CLI::App& command, GraphFlags& flags);
 
-// The graph of a file in its wire form, checked. `device` not empty: what the graph leaves to the default device is on this
-// one. INVALID_ARGUMENT also if the graph leaves nothing to it.
+// The graph of a file in its wire form, checked. `device` not empty: what the graph leaves to the
+// default device is on this one. INVALID_ARGUMENT also if the graph leaves nothing to it.
 absl::StatusOr<std::string> LoadGraph(const std::string& path, const std::string& device);
 
 class GraphRun {

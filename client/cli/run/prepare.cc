@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// uopctl prepare: compiles a graph into the daemon's cache and runs nothing. So it works for chips that the daemon
-// only compiles for (device.compile_only).
+// uopctl prepare: compiles a graph into the daemon's cache and runs nothing. So it works for chips
+// that the daemon only compiles for (device.compile_only).
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>

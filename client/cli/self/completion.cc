@@ -31,7 +31,8 @@ std::string Quoted(const std::string& text) {
   return Cat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
 }
 
-// `case` lines that find out the command: each word that is a command below the path so far makes the path longer.
+// `case` lines that find out the command: each word that is a command below the path so far makes
+// the path longer.
 std::string PathCases(const CommandInfo& program) {
   std::string out;
   for (const CommandInfo* command : AllOf(program)) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Completions for shells: commands, flags, and the values of options that have a list of them. Other values are names of files.
+// Completions for shells: commands, flags, and the values of options that have a list of them.
+// Other values are names of files.
 #pragma once
 #include <string>
 
@@ -7,7 +8,8 @@
 
 namespace uopd::cli {
 
-// Scripts for /usr/share/bash-completion/completions/uopctl and /usr/share/zsh/site-functions/_uopctl.
+// Scripts for /usr/share/bash-completion/completions/uopctl and
+// /usr/share/zsh/site-functions/_uopctl.
 std::string BashCompletion(const CommandInfo& program);
 std::string ZshCompletion(const CommandInfo& program);
 

@@ -74,7 +74,8 @@ std::string OptionItems(const CommandInfo& command) {
   return out;
 }
 
-// The flags of uopd that are no settings, as its help has them: "  --config FILE          settings in TOML".
+// The flags of uopd that are no settings, as its help has them: "  --config FILE          settings
+// in TOML".
 std::string DaemonFlags() {
   std::string out;
   for (const absl::string_view part : absl::StrSplit(ConfigHelp(), '\n')) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Manual pages in the macros man(7): uopctl.1 from the tree of commands, uopd.8 from the table of settings.
+// Manual pages in the macros man(7): uopctl.1 from the tree of commands, uopd.8 from the table of
+// settings.
 #pragma once
 #include <string>
 

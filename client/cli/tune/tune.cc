@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// uopctl tune GRAPH, and tune ls, attach, cancel, resume, svg: tuning as an operation of the daemon, which goes on without
-// this process.
+// uopctl tune GRAPH, and tune ls, attach, cancel, resume, svg: tuning as an operation of the
+// daemon, which goes on without this process.
 //
-// An attached client shows one line that it rewrites, or plain lines if standard error is no terminal. Ctrl-C detaches it. If
-// the daemon goes away, the client attaches again when it is back.
+// An attached client shows one line that it rewrites, or plain lines if standard error is no
+// terminal. Ctrl-C detaches it. If the daemon goes away, the client attaches again when it is back.
 #include <pthread.h>
 #include <unistd.h>
 
@@ -42,7 +42,8 @@ struct TuneFlags {
   bool detach = false;
 };
 
-// SIGINT on a thread of its own. Made before threads of gRPC, which inherit that the signal is blocked.
+// SIGINT on a thread of its own. Made before threads of gRPC, which inherit that the signal is
+// blocked.
 class Interrupts {
  public:
   Interrupts() {
@@ -215,7 +216,8 @@ class Display {
   std::string state_;
 };
 
-// Watches until the operation is over (true), or Ctrl-C (false). `once`: only until everything known so far has come.
+// Watches until the operation is over (true), or Ctrl-C (false). `once`: only until everything
+// known so far has come.
 absl::StatusOr<bool> Watch(client::Session& session, Interrupts& interrupts, const std::string& id,
                            bool once, TuneView& view) {
   constexpr std::chrono::seconds kPatience{120}, kPause{1};  // with a daemon that does not answer

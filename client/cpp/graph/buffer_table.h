@@ -35,8 +35,9 @@ struct ClientBuffer {
   uint64_t counters = 0;   // the contents are the position of this many random numbers (random.h)
   uint64_t version = 0;    // counts the calls that write it
   uint64_t written = 0;    // when it got another value than its tensor had before (history.h)
-  // The buffer whose contents were copied here for a tensor that shared that buffer until then, if there was one: number,
-  // handle, and `written` at that time. So gradients by the one are gradients by the other.
+  // The buffer whose contents were copied here for a tensor that shared that buffer until then, if
+  // there was one: number, handle, and `written` at that time. So gradients by the one are
+  // gradients by the other.
   struct Origin {
     uint64_t number, handle, written;
   };

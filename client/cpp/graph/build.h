@@ -21,15 +21,17 @@ inline Tensor Wrong(const Tensor& t, std::string_view what, Site site, std::stri
   return Poisoned(t.state() == nullptr ? nullptr : t.state()->graph,
                   Located(what, site, absl::InvalidArgumentError(message)));
 }
-// The result of a movement operation that moves nothing: a view of the whole tensor. REQUIRES: t.status() is OK.
+// The result of a movement operation that moves nothing: a view of the whole tensor. REQUIRES:
+// t.status() is OK.
 Tensor Same(const Tensor& t);
-// The result of an operation that has nothing to compute: another tensor of the same value, or t if it has an error. An assignment
-// to one does not change the other.
+// The result of an operation that has nothing to compute: another tensor of the same value, or t if
+// it has an error. An assignment to one does not change the other.
 inline Tensor Another(const Tensor& t) { return t.Snapshot(); }
-// t in another dtype; t itself, the same tensor, if it has the dtype. For values that an operation does not return.
+// t in another dtype; t itself, the same tensor, if it has the dtype. For values that an operation
+// does not return.
 Tensor As(const Tensor& t, Dtype dtype, Site site);
-// A tensor of value u that an operation made from t, on t's device. It is a view of t if u is one of t's value (view.h).
-// REQUIRES: t.status() is OK.
+// A tensor of value u that an operation made from t, on t's device. It is a view of t if u is one
+// of t's value (view.h). REQUIRES: t.status() is OK.
 Tensor Made(const Tensor& t, ir::UOp u, std::string_view what, Site site);
 
 std::string Text(const Dims& dims);
@@ -40,9 +42,10 @@ std::string DeviceName(std::string_view name);
 // The axis counted from the front; nullopt if it is outside [-rank, rank).
 std::optional<int64_t> Axis(int64_t axis, int64_t rank);
 
-// For operations along an axis that keep the shape or drop the axis: a tensor without axes takes the axes 0 and -1, as
-// NumPy's reductions and PyTorch have it, and has one element along them. f gets x with an axis of size 1; its result has
-// no axes. Nullopt: x has axes or an error, or the axis is another one.
+// For operations along an axis that keep the shape or drop the axis: a tensor without axes takes
+// the axes 0 and -1, as NumPy's reductions and PyTorch have it, and has one element along them. f
+// gets x with an axis of size 1; its result has no axes. Nullopt: x has axes or an error, or the
+// axis is another one.
 template <class F>
 auto AlongNoAxis(const Tensor& x, int64_t axis, Site site, F f) -> std::optional<decltype(f(x))> {
   if (!x.status().ok() || x.rank() != 0 || (axis != 0 && axis != -1)) return std::nullopt;
@@ -72,7 +75,8 @@ inline ir::Shape ShapeOf(const Tensor& t) { return *Ctx(t).ShapeOf(t.state()->uo
 // A size as index arithmetic in t's graph. INVALID_ARGUMENT if it is not made of numbers and
 // variables.
 absl::StatusOr<ir::UOp> IndexOf(const Tensor& t, Size size);
-// True if t is a size: a scalar i64 that is computed from variables. Beside other tensors it is like a C++ integer.
+// True if t is a size: a scalar i64 that is computed from variables. Beside other tensors it is
+// like a C++ integer.
 bool IsSize(const Tensor& t);
 // t with other dimensions of the same product. Symbolic dimensions stay symbolic.
 Tensor ReshapeTo(const Tensor& t, const ir::SymbolicDims& dims, std::string_view what, Site site);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Caller: one of the threads that use the library, as far as something belongs to a thread: the switches of its Contexts
-// (uopd/context.h), and the function that it records (jit/recording.h).
+// Caller: one of the threads that use the library, as far as something belongs to a thread: the
+// switches of its Contexts (uopd/context.h), and the function that it records (jit/recording.h).
 //
-// A thread that works for another one, which waits for it, calls in its name (CallerScope). Not thread-safe: whatever
-// guards the Client guards its callers.
+// A thread that works for another one, which waits for it, calls in its name (CallerScope). Not
+// thread-safe: whatever guards the Client guards its callers.
 #pragma once
 #include <memory>
 #include <vector>

@@ -110,8 +110,9 @@ UOp GraphState::InPiecesOf(UOp like, UOp value) {
 
 absl::Status GraphState::Assign(TensorState& t, UOp value, UOp written) {
   UOPD_TRY(CheckSamePlace(t.uop, value));
-  // The value is the memory of another tensor, or a leaf without memory. A node of its own keeps the gradients of the two tensors apart
-  // before the value is copied. No gradient flows from a leaf by declaration to the other tensor.
+  // The value is the memory of another tensor, or a leaf without memory. A node of its own keeps
+  // the gradients of the two tensors apart before the value is copied. No gradient flows from a
+  // leaf by declaration to the other tensor.
   const bool of_other = IsStored(value) || (value.Is(Op::CONTIGUOUS) && value.tag() != 0);
   if (of_other && ir::IsFloat(t.dtype) && value != t.uop) {
     const Op apart = t.requires_grad.value_or(false) ? Op::DETACH : Op::CONTIGUOUS_BACKWARD;
@@ -121,7 +122,8 @@ absl::Status GraphState::Assign(TensorState& t, UOp value, UOp written) {
                              -1 - static_cast<int64_t>(NumbersOf(memory)[0]))
                 : Distinct(value, apart);
   }
-  // A view may be older than the assignments to what it is a view of: then its own value is news there.
+  // A view may be older than the assignments to what it is a view of: then its own value is news
+  // there.
   const bool own = t.uop == value;
   std::vector<std::pair<TensorState*, UOp>> changes;
   // Nothing changes now, but a replay would have to write it.
@@ -152,7 +154,8 @@ absl::Status GraphState::Assign(TensorState& t, UOp value, UOp written) {
     changes.emplace_back(&whole, Written(*ctx_, whole.uop, steps, given));
   }
   for (auto& [state, now] : changes) {
-    // A tensor in pieces stays where it is; a part of it may be on other devices than its new value.
+    // A tensor in pieces stays where it is; a part of it may be on other devices than its new
+    // value.
     if (state->view.of == nullptr || state->view.steps.empty()) now = InPiecesOf(state->uop, now);
     UOPD_TRY(Verified(now));
   }
@@ -162,7 +165,8 @@ absl::Status GraphState::Assign(TensorState& t, UOp value, UOp written) {
     const auto& [state, now] = changes[i];
     for (Recording* r : all_recordings_) r->NoteAssigned(*state);
     NoteWriter(*state);
-    // A view that is all of what it is a view of shares the memory, which the latter writes. State of a recorded function has its own.
+    // A view that is all of what it is a view of shares the memory, which the latter writes. State
+    // of a recorded function has its own.
     const bool shares =
         !IsState(*state) &&
         std::any_of(changes.begin() + static_cast<std::ptrdiff_t>(i) + 1, changes.end(),
@@ -218,7 +222,8 @@ void GraphState::FreeDropped() {
   dropped_ = false;
 }
 
-// Looking through all buffers takes time, so what is left then may be made once more before the next time.
+// Looking through all buffers takes time, so what is left then may be made once more before the
+// next time.
 void GraphState::NoteContents(uint64_t bytes) {
   constexpr uint64_t kOfBuffer = 512;  // about what a small buffer costs
   contents_ += bytes + kOfBuffer;

@@ -60,9 +60,9 @@ struct TensorState : std::enable_shared_from_this<TensorState> {
   bool symbolic = false;
   ir::Dtype dtype = ir::Dtype::F32;
   std::string device;  // empty: the daemon's default, or the value is in pieces
-  // The stored value that Assign should overwrite; null if there is none. After assignments to views
-  // the uop is AFTER(replaces, STORE(view of replaces, value)), or an AFTER of such a one. Normalize decides whether that
-  // happens in place.
+  // The stored value that Assign should overwrite; null if there is none. After assignments to
+  // views the uop is AFTER(replaces, STORE(view of replaces, value)), or an AFTER of such a one.
+  // Normalize decides whether that happens in place.
   ir::UOp replaces;
   View view;
   // The call whose answer has the contents, and where: one number for each piece. Empty: no answer
@@ -100,14 +100,15 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   std::shared_ptr<TensorState> NewTensor(ir::UOp u, std::string device);
   // Another tensor of the same value. With `view` it is a view of that one.
   std::shared_ptr<TensorState> NewAlias(const std::shared_ptr<TensorState>& t, bool view);
-  // Gives the value to the tensor and to every tensor that the tensor is a view of. `written`, bools of the value's shape: the
-  // tensors that it is a view of change only where `written` is true. Null: everywhere.
+  // Gives the value to the tensor and to every tensor that the tensor is a view of. `written`,
+  // bools of the value's shape: the tensors that it is a view of change only where `written` is
+  // true. Null: everywhere.
   absl::Status Assign(TensorState& t, ir::UOp value, ir::UOp written = {});
   // A tensor with a buffer of its own. The buffer will be filled with `bytes`.
   std::shared_ptr<TensorState> NewInput(ir::Dtype dtype, ir::Dims dims, std::string device,
                                         std::string bytes);
-  // The same for large contents, which are sent to the daemon at once: they are copied once, and not
-  // kept here. REQUIRES: SendsAtOnce.
+  // The same for large contents, which are sent to the daemon at once: they are copied once, and
+  // not kept here. REQUIRES: SendsAtOnce.
   bool SendsAtOnce(size_t bytes) const;
   std::shared_ptr<TensorState> NewUpload(ir::Dtype dtype, ir::Dims dims, std::string device,
                                          std::string_view bytes);
@@ -122,7 +123,8 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   }
   // The device of u. `device`: what it is if u needs none, such as a constant.
   std::string DeviceOf(ir::UOp u, std::string device);
-  // INVALID_ARGUMENT if a tensor of value `to` cannot be assigned `from`, which is on another device.
+  // INVALID_ARGUMENT if a tensor of value `to` cannot be assigned `from`, which is on another
+  // device.
   absl::Status CheckSamePlace(ir::UOp to, ir::UOp from);
   bool InPieces(ir::UOp u) { return multi_ && LayoutOf(u).pieces; }
   // The value on the devices and in the pieces of `like`, if that is in pieces.
@@ -130,9 +132,10 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   // The value of u as a new node that is equal to no other node. It is computed and stored; with
   // CONTIGUOUS_BACKWARD only gradients see it.
   ir::UOp Distinct(ir::UOp u, ir::Op op = ir::Op::CONTIGUOUS);
-  // A tensor without memory becomes a leaf by declaration: a value that is equal to no other one. What was computed from it before is
-  // computed from the leaf, unless another tensor has an equal value: then nobody knows from which of them it was.
-  // If the new value is not valid, the tensor has the error.
+  // A tensor without memory becomes a leaf by declaration: a value that is equal to no other one.
+  // What was computed from it before is computed from the leaf, unless another tensor has an equal
+  // value: then nobody knows from which of them it was. If the new value is not valid, the tensor
+  // has the error.
   void MakeLeaf(TensorState& t);
   ir::UOp NewBuffer(ir::Dtype dtype, const ir::Dims& dims, std::string_view device, uint64_t bytes);
   // A tensor of zeros with a buffer of its own.
@@ -195,7 +198,8 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
     std::shared_ptr<TensorState> state;
     ir::UOp target;
     bool replaces = false;
-    // What its buffers were computed by, and the buffers which that reads; null if nobody can ask for it.
+    // What its buffers were computed by, and the buffers which that reads; null if nobody can ask
+    // for it.
     ir::UOp history{};
     std::vector<uint64_t> reads{};
     bool ended = false;  // it would read its own old contents, or those of others that are written
@@ -231,12 +235,14 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   };
 
   // Makes the targets' buffers; Discard takes them back.
-  // What the calling thread records. Null: nothing. Whatever another thread submits is no part of it.
+  // What the calling thread records. Null: nothing. Whatever another thread submits is no part of
+  // it.
   Recording* Recorder() const;
   // What records the request that is being sent.
   Recording* RecorderOfCalls() const { return apart_ ? nullptr : Recorder(); }
-  // True if the tensor was made or assigned by a thread that records that, or by another thread since
-  // this one records. So one of them would lack it, or have too much, if this thread computed it.
+  // True if the tensor was made or assigned by a thread that records that, or by another thread
+  // since this one records. So one of them would lack it, or have too much, if this thread computed
+  // it.
   bool IsOfOthers(const TensorState& tensor) const;
   // This thread computes it nevertheless.
   void NoteTaken(const TensorState& tensor) const;
@@ -254,7 +260,8 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
     bool counted = false;  // it is one of ClientStats::executes
     bool settled = false;  // the tensors have their new values, whether or not it succeeds
     bool told = false;     // somebody waits for it and is told of its error
-    // Set once a read that was sent after this request has given the error of this request. Null: no such read waits.
+    // Set once a read that was sent after this request has given the error of this request. Null:
+    // no such read waits.
     std::shared_ptr<std::atomic<bool>> told_later;
   };
   // A normalised graph as it travels.
@@ -267,31 +274,38 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   absl::StatusOr<std::string> Wire(ir::UOp sink);
   // Whether UseStored lets others read the value from where it will be stored.
   bool WillBeStored(ir::UOp value);
-  // Whether graphs that were made after the tensor, a constant, read it from its memory from now on: somebody may ask for a gradient by the
-  // tensor, and reading the tensor must not change that gradient. False if an equal constant is alive: the graphs may be made of that one.
+  // Whether graphs that were made after the tensor, a constant, read it from its memory from now
+  // on: somebody may ask for a gradient by the tensor, and reading the tensor must not change that
+  // gradient. False if an equal constant is alive: the graphs may be made of that one.
   bool StandsForItsValue(const TensorState& tensor) const;
   // Whether gradients of the tensor flow to another live tensor.
   bool ContainsConstant(const TensorState& tensor) const;
   absl::flat_hash_set<uint32_t> StoredBy(std::span<const Pending> pending);  // ids of these values
-  // Finds the buffers whose contents live tensors other than the pending ones need, also after these are stored: they must
-  // be neither freed nor written (Plan::kept). Those that must stay whoever needs them are Plan::pinned.
+  // Finds the buffers whose contents live tensors other than the pending ones need, also after
+  // these are stored: they must be neither freed nor written (Plan::kept). Those that must stay
+  // whoever needs them are Plan::pinned.
   void FindReaders(Plan& plan);
-  // The live tensors that need the contents of one of the buffers: all but the pending and the pinned ones.
+  // The live tensors that need the contents of one of the buffers: all but the pending and the
+  // pinned ones.
   std::vector<TensorState*> Readers(const NumberSet& numbers, std::span<const Pending> pending);
   // Prepares a tensor for a request that gives it memory of its own. False: no request can do that.
   bool MakeComputable(TensorState& t);
-  // Gives these tensors memory of their own, as far as that can be done, by a request that no recording has. They are
-  // values that were made outside of what is recorded, so replays must not compute them again.
+  // Gives these tensors memory of their own, as far as that can be done, by a request that no
+  // recording has. They are values that were made outside of what is recorded, so replays must not
+  // compute them again.
   absl::Status SubmitApart(std::span<TensorState* const> tensors);
   // The buffer has new contents. `assigned`: those of another value than its tensor had before.
   void NoteWritten(uint64_t number, bool assigned);
-  // Whether replays find the tensor in its memory. An alias that is assigned gets memory of its own, and leaves it to that tensor.
+  // Whether replays find the tensor in its memory. An alias that is assigned gets memory of its
+  // own, and leaves it to that tensor.
   bool IsState(const TensorState& t) const;
   void StateFirst(std::vector<Pending>& pending) const;
-  // Memory that replays use is written in place whatever it costs: those who need the old contents are computed
-  // before. What a function that is recorded made itself is computed again by each replay.
+  // Memory that replays use is written in place whatever it costs: those who need the old contents
+  // are computed before. What a function that is recorded made itself is computed again by each
+  // replay.
   absl::Status FreeInPlace(Plan& plan);
-  // Adds the lazy tensors to the plan without which more would be written in place, if that is worth it.
+  // Adds the lazy tensors to the plan without which more would be written in place, if that is
+  // worth it.
   void AddReaders(Plan& plan);
   void AddOperandsOfMaxima(Plan& plan);
   // The first one of the same value, if that is another one.
@@ -300,7 +314,8 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   void PlanHistories(Plan& plan);
   // The buffers below a value. With `gradients`, only those that gradients flow to.
   const std::vector<uint64_t>& ReadsOf(ir::UOp value, bool gradients = false);
-  // Live tensors and histories whose graphs contain the value of a pending tensor read that value from its buffer from now on.
+  // Live tensors and histories whose graphs contain the value of a pending tensor read that value
+  // from its buffer from now on.
   void UseStored(std::span<const Pending> pending);
   // Normalize, from memory if the outputs are those of an earlier request.
   absl::StatusOr<NormalForm> Normalized(std::span<const Output> outputs);
@@ -313,10 +328,11 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   }
   // The contents with the largest sizes.
   Future ReadWhole(const std::shared_ptr<TensorState>& tensor, std::span<char> out);
-  // The contents of a tensor, whatever became of earlier requests. REQUIRES: the tensor was submitted.
+  // The contents of a tensor, whatever became of earlier requests. REQUIRES: the tensor was
+  // submitted.
   Future ReadStored(const TensorState& tensor, std::span<char> out);
-  // A future that ends as `read` does, but fails if a request that is on the way now fails: the read may see memory that this request
-  // was to write. `own`: the answer that the read waits for.
+  // A future that ends as `read` does, but fails if a request that is on the way now fails: the
+  // read may see memory that this request was to write. `own`: the answer that the read waits for.
   Future AfterEarlier(const Future& read, const Answer& own);
   // The contents of a buffer.
   Future ReadBuffer(uint64_t number, std::span<char> out);
@@ -348,8 +364,8 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
               std::span<const uint64_t> returned);
   // What an answer changes.
   void Take(const Sent& sent);
-  // Contents of so many bytes are about to be kept. Frees those of dropped tensors first if they may
-  // have become many: a program may make tensors and drop them without ever computing anything.
+  // Contents of so many bytes are about to be kept. Frees those of dropped tensors first if they
+  // may have become many: a program may make tensors and drop them without ever computing anything.
   void NoteContents(uint64_t bytes);
   void FreeDropped();
   // The error that Poll has noted. It is returned once.

@@ -87,7 +87,8 @@ class Normalizer {
     return o.replaces && o.value.Is(Op::AFTER) && StoredBelow(o.value) == o.target;
   }
 
-  // Whether the parts that the AFTERs store can be within the buffer, whatever values variables have.
+  // Whether the parts that the AFTERs store can be within the buffer, whatever values variables
+  // have.
   bool StaysWithin(UOp after) {
     for (; after.Is(Op::AFTER); after = after.src(0)) {
       for (UOp u = after.src(1).src(0); u != after.src(0); u = u.src(0)) {
@@ -124,7 +125,8 @@ class Normalizer {
     return Updated(ctx_, whole, steps, map_.at(after.src(1).src(1).id()));
   }
 
-  // The buffer in the state that an AFTER is made from. Where it writes is part of the buffer, not of what else has the buffer's value.
+  // The buffer in the state that an AFTER is made from. Where it writes is part of the buffer, not
+  // of what else has the buffer's value.
   UOp PlaceBefore(UOp after) const {
     const auto place = places_.find(after.src(0).id());
     return place != places_.end() ? place->second : map_.at(after.src(0).id());
@@ -153,7 +155,8 @@ class Normalizer {
       srcs_.pop_back();
     }
     const UOp out = Made(u, false);
-    // Two sizes may be equal and their rewritten forms not known to be equal. That is an error, and not a node without a shape.
+    // Two sizes may be equal and their rewritten forms not known to be equal. That is an error, and
+    // not a node without a shape.
     if (!safe_.conditions().empty()) UOPD_TRY(ctx_.TryShapeOf(out).status());
     return out;
   }
@@ -174,8 +177,8 @@ class Normalizer {
     }
   }
 
-  // A size that only the values of now keep from being negative, such as v - 4, is kept so by a narrower range of v. So all sizes that are
-  // computed from it stay what they are.
+  // A size that only the values of now keep from being negative, such as v - 4, is kept so by a
+  // narrower range of v. So all sizes that are computed from it stay what they are.
   void NarrowBySizes(UOp u) {
     const UOp shape = ShapeMadeBy(u);
     const auto is_number = [](UOp d) { return d.Is(Op::CONST); };
@@ -247,7 +250,8 @@ class Normalizer {
     return v;
   }
 
-  // The DEFINE_VAR with this value (of a float variable: the bits of a double). Each further value of one name gets another one.
+  // The DEFINE_VAR with this value (of a float variable: the bits of a double). Each further value
+  // of one name gets another one.
   UOp VariableFor(UOp bind) {
     const UOp variable = bind.src(0);
     const int64_t value = bind.src(1).arg().AsInt();

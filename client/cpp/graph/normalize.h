@@ -3,9 +3,11 @@
 // it on every daemon.
 //
 // Buffers become PARAM slots in the order of first use. Bound variables lose their values. Tags are
-// removed. A BUFFER with symbolic sizes is the corner of a PARAM that has the largest sizes. AFTER(BUFFER, STORE(view of BUFFER, value)) means the buffer with that part replaced, and AFTERs may follow each
-// other: they stay stores into the buffer if an Output says so; otherwise they become new values. So two
-// steps of a training loop give the same graph, and in one context the same node.
+// removed. A BUFFER with symbolic sizes is the corner of a PARAM that has the largest sizes.
+// AFTER(BUFFER, STORE(view of BUFFER, value)) means the buffer with that part replaced, and AFTERs
+// may follow each other: they stay stores into the buffer if an Output says so; otherwise they
+// become new values. So two steps of a training loop give the same graph, and in one context the
+// same node.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -38,8 +40,8 @@ struct NormalForm {
 inline constexpr char kAnotherValue = '/';
 
 // REQUIRES: values passed VerifyNode and have the shapes and dtypes of their targets.
-// RESOURCE_EXHAUSTED for more buffers than a graph has slots. A variable that is bound to several values becomes several
-// variables, whose names end in kAnotherValue.
+// RESOURCE_EXHAUSTED for more buffers than a graph has slots. A variable that is bound to several
+// values becomes several variables, whose names end in kAnotherValue.
 absl::StatusOr<NormalForm> Normalize(ir::UOpContext& ctx, std::span<const Output> outputs);
 
 }  // namespace uopd::client

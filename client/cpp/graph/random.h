@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Random tensors as graphs: Threefry of counters, where the first counter is a small input. Internal
-// to the library.
+// Random tensors as graphs: Threefry of counters, where the first counter is a small input.
+// Internal to the library.
 #pragma once
 #include <memory>
 

@@ -185,9 +185,9 @@ absl::Status GraphState::FreeInPlace(Plan& plan) {
 // A lazy tensor that reads the old contents of an assigned one, such as the loss of a step that
 // writes the weights, forces the assigned tensor into a second buffer, and most of the step would
 // be computed again when somebody reads the loss. So such readers are computed in the same request,
-// if they take at most kMoreMemory more than the second buffers, and if the request computes more than half of
-// what they need anyway: a program whose other tensors differ from step to step must not get
-// another graph in each step.
+// if they take at most kMoreMemory more than the second buffers, and if the request computes more
+// than half of what they need anyway: a program whose other tensors differ from step to step must
+// not get another graph in each step.
 void GraphState::AddReaders(Plan& plan) {
   NumberSet blocked;
   int64_t blocked_bytes = 0;
@@ -227,9 +227,10 @@ void GraphState::AddReaders(Plan& plan) {
   FindReaders(plan);
 }
 
-// A maximum equals an element of its operand, and so does what is only moved, chosen or compared from there on. A live operand
-// that is a sum would be computed anew by whoever uses it later, in another kernel, which may add up in another order: then no element might equal
-// the maximum that is stored now. So such operands are stored with it.
+// A maximum equals an element of its operand, and so does what is only moved, chosen or compared
+// from there on. A live operand that is a sum would be computed anew by whoever uses it later, in
+// another kernel, which may add up in another order: then no element might equal the maximum that
+// is stored now. So such operands are stored with it.
 void GraphState::AddOperandsOfMaxima(Plan& plan) {
   constexpr ir::OpSet kExact = {Op::RESHAPE, Op::PERMUTE, Op::FLIP,   Op::SHRINK,     Op::EXPAND,
                                 Op::PAD,     Op::MAX,     Op::NEG,    Op::WHERE,      Op::CMPLT,

@@ -98,7 +98,8 @@ absl::StatusOr<GraphState::Plan> GraphState::MakePlan(
       return absl::InvalidArgumentError("tensors of different clients cannot be computed together");
     UOPD_TRY(Verified(t->uop));
     add(t);
-    // An assignment to this tensor, or to another view of the same tensor, waits in the tensors that it is a view of.
+    // An assignment to this tensor, or to another view of the same tensor, waits in the tensors
+    // that it is a view of.
     for (TensorState* whole = apart_ ? nullptr : t->view.of; whole != nullptr;
          whole = whole->view.of) {
       if (whole->error.ok() && whole->replaces && !IsOfOthers(*whole))
@@ -170,7 +171,8 @@ const GraphState::Pending* GraphState::Twin(std::span<const Pending> pending, co
 }
 
 void GraphState::PlanHistories(Plan& plan) {
-  // `known`: by which gradients may be asked for, since a float has the memory, or a tensor without memory is computed from it.
+  // `known`: by which gradients may be asked for, since a float has the memory, or a tensor without
+  // memory is computed from it.
   NumberSet live, known, overwritten;
   for (uint64_t number = 0; number < buffers_.end(); ++number) {
     if (!buffers_.Has(number) || !plan.Keeps(number)) continue;
@@ -211,8 +213,9 @@ void GraphState::PlanHistories(Plan& plan) {
         p.CopyOf(*twin);
         continue;
       }
-      // A value that is computed from its own old contents alone, such as a counter, depends on nothing else. If another tensor has a copy
-      // of these, or if it contains the value of another tensor of the request, somebody may ask for the gradient by that tensor.
+      // A value that is computed from its own old contents alone, such as a counter, depends on
+      // nothing else. If another tensor has a copy of these, or if it contains the value of another
+      // tensor of the request, somebody may ask for the gradient by that tensor.
       const std::vector<uint64_t>& reads = ReadsOf(value, true);
       p.ended = std::ranges::any_of(reads, [&](uint64_t n) {
         return !overwritten.Contains(n) || histories_.Has(n) || buffers_.IsCopied(n);
@@ -248,7 +251,8 @@ void GraphState::PlanHistories(Plan& plan) {
     p.reads = reads;
     all.insert(all.end(), reads.begin(), reads.end());
   }
-  // Those of the request together: an optimiser has as many as parameters, and each may read all of them.
+  // Those of the request together: an optimiser has as many as parameters, and each may read all of
+  // them.
   Histories::Buffers below;
   for (Pending& p : plan.pending) {
     if (!p.ended) continue;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// SafeSizes: boxes of a normalised graph that stay within their tensors whatever values the variables have. Internal to the library.
+// SafeSizes: boxes of a normalised graph that stay within their tensors whatever values the
+// variables have. Internal to the library.
 //
-// A client knows the values of its variables, and refuses a box that leaves its tensor with these. A daemon
-// proves every box for all values. So a box that only the values make fit is written in another form, which gives
-// the same for values with which it fits: what is read beyond the tensor is 0, and what would be written there
-// is written nowhere, or within. The boxes are noted, so that a replay with other values can refuse them.
+// A client knows the values of its variables, and refuses a box that leaves its tensor with these.
+// A daemon proves every box for all values. So a box that only the values make fit is written in
+// another form, which gives the same for values with which it fits: what is read beyond the tensor
+// is 0, and what would be written there is written nowhere, or within. The boxes are noted, so that
+// a replay with other values can refuse them.
 #pragma once
 #include <span>
 #include <vector>

@@ -239,7 +239,8 @@ void GraphState::UseStored(std::span<const Pending> pending) {
   ir::Substitution stored;
   std::vector<std::pair<UOp, const Pending*>> constants;
   uint32_t oldest = UINT32_MAX;
-  // What a recorded function makes itself is computed by replays, even if it is equal to a value that is computed apart now.
+  // What a recorded function makes itself is computed by replays, even if it is equal to a value
+  // that is computed apart now.
   const Recording* const recorder = apart_ ? Recorder() : nullptr;
   absl::flat_hash_set<uint32_t> touched;  // ids of values that the function uses
   for (const Pending& p : pending) {
@@ -247,7 +248,8 @@ void GraphState::UseStored(std::span<const Pending> pending) {
     const UOp value = p.state->uop;
     if (recorder != nullptr && recorder->Touches(*p.state)) touched.insert(value.id());
     if (!WillBeStored(value)) {
-      // Other constants are computed again: tensors that were made apart must not come to share a buffer.
+      // Other constants are computed again: tensors that were made apart must not come to share a
+      // buffer.
       if (!StandsForItsValue(*p.state)) continue;
       constants.emplace_back(value, &p);
       histories_.Stored(*ctx_, value, p.target, p.state->since);

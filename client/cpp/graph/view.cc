@@ -17,14 +17,15 @@ using ir::UOp;
 
 constexpr ir::OpSet kViews = {Op::RESHAPE, Op::PERMUTE, Op::FLIP, Op::SHRINK, Op::BITCAST};
 
-// The inverse: x, which has the shape of the part, at its place in the shape of the whole, and zeros elsewhere.
+// The inverse: x, which has the shape of the part, at its place in the shape of the whole, and
+// zeros elsewhere.
 UOp Placed(ir::UOpContext& ctx, UOp x, std::span<const UOp> steps, std::span<const UOp> shapes) {
   for (size_t i = 0; i < steps.size(); ++i) x = ir::MovedBack(ctx, x, steps[i], shapes[i]);
   return x;
 }
 
-// Whether a STORE should write the part. With pieces on several devices it must be known where the part lies. What is the whole in
-// another shape is a new value of it.
+// Whether a STORE should write the part. With pieces on several devices it must be known where the
+// part lies. What is the whole in another shape is a new value of it.
 bool CanBeStored(UOp whole, std::span<const UOp> steps) {
   if (std::ranges::any_of(steps, [](UOp u) { return u.Is(Op::PAD); })) return false;
   if (std::ranges::none_of(steps, [](UOp u) { return u.Is(Op::SHRINK); })) return false;
@@ -109,7 +110,8 @@ UOp Updated(ir::UOpContext& ctx, UOp whole, std::span<const UOp> steps, UOp valu
 }
 
 UOp Written(ir::UOpContext& ctx, UOp whole, std::span<const UOp> all_steps, UOp value) {
-  // Movements do the same to the bits of another dtype: the value becomes one of the whole's dtype, and they are all that is left.
+  // Movements do the same to the bits of another dtype: the value becomes one of the whole's dtype,
+  // and they are all that is left.
   std::vector<UOp> steps;
   std::ranges::copy_if(all_steps, std::back_inserter(steps),
                        [](UOp u) { return !u.Is(Op::BITCAST); });

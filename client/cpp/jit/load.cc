@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Recording: is made of bytes (saved_file.h), which may come from anybody.
 //
-// Everything is checked before anything is made: every number, that the graphs are valid, that each slot of a graph has memory of its dtype
-// and size, and that the contents are there. A daemon checks requests itself, so what is left to it are the names of
-// devices, and what a graph costs.
+// Everything is checked before anything is made: every number, that the graphs are valid, that each
+// slot of a graph has memory of its dtype and size, and that the contents are there. A daemon
+// checks requests itself, so what is left to it are the names of devices, and what a graph costs.
 #include <algorithm>
 
 #include "absl/container/flat_hash_map.h"
@@ -378,7 +378,8 @@ class Recording::Loader {
                                                       : absl::OkStatus();
   }
 
-  // The shape with these sizes where they are made of variables. INVALID_ARGUMENT if the largest ones are not `dims`.
+  // The shape with these sizes where they are made of variables. INVALID_ARGUMENT if the largest
+  // ones are not `dims`.
   absl::StatusOr<ir::UOp> ShapeWith(const Dims& dims, const recording::v1::Output& from) {
     ir::UOpContext& ctx = out_->graph_->ctx();
     ir::SymbolicDims sizes;

@@ -162,7 +162,8 @@ absl::StatusOr<std::unique_ptr<Recording>> Recording::Begin(const Client& client
     out->inputs_.push_back(Describe(t));
     out->inputs_.back().pieces = NumbersOf(state.uop).size();
     out->inputs_.back().given = t.state();
-    // What it is a view of is no argument: it gets the new values after the function (WriteThrough).
+    // What it is a view of is no argument: it gets the new values after the function
+    // (WriteThrough).
     if (state.view.of == nullptr || state.view.paused) continue;
     state.view.paused = true;
     out->views_.emplace_back(t.state(), out->inputs_.size() - 1);
@@ -172,7 +173,8 @@ absl::StatusOr<std::unique_ptr<Recording>> Recording::Begin(const Client& client
     if (!out->input_of_.emplace(number, position).second)
       return Misused("two inputs are the same tensor");
   }
-  // A lazy tensor that was made from an input before the function gets memory now. A replay must not compute it from another input.
+  // A lazy tensor that was made from an input before the function gets memory now. A replay must
+  // not compute it from another input.
   NumberSet of_inputs;
   for (uint64_t number : numbers) of_inputs.Insert(number);
   std::vector<TensorState*> values = graph.Readers(of_inputs, {});
@@ -233,7 +235,8 @@ void Recording::NoteUsed(std::span<const ir::UOp> values) {
   absl::flat_hash_set<uint32_t> nodes;
   for (ir::UOp u : ir::Toposort(graph_->ctx(), values)) nodes.insert(u.id());
   for (TensorState* t = graph_->oldest(); t != nullptr; t = t->newer) {
-    // The function may have made an equal value itself. Tensors that another thread made since are not watched.
+    // The function may have made an equal value itself. Tensors that another thread made since are
+    // not watched.
     if (!t->uop || (t->watchers != 0 && !Touches(*t))) continue;
     if (!t->pinned && t->writer != id_ && !IsStored(t->uop) && nodes.contains(t->uop.id()) &&
         graph_->WillBeStored(t->uop)) {
@@ -349,7 +352,8 @@ absl::Status Recording::CheckState(const char* when, const NumberSet* maybe_used
 }
 
 void Recording::Separate(TensorState& output) const {
-  // A tensor that is older than the function stays what it is: it is computed apart, and no replay writes it.
+  // A tensor that is older than the function stays what it is: it is computed apart, and no replay
+  // writes it.
   if (Knows(output) || output.writer != id_) return;
   LeaveView(output);
   if (!IsStored(output.uop) || output.replaces) return;

@@ -45,7 +45,8 @@ class Recording {
   static absl::StatusOr<std::unique_ptr<Recording>> Load(const Client& client,
                                                          std::string_view bytes,
                                                          std::span<const Tensor> outside);
-  // Live tensors whose contents a replay reads, or updates. Those in one piece that are not symbolic.
+  // Live tensors whose contents a replay reads, or updates. Those in one piece that are not
+  // symbolic.
   std::vector<Tensor> State() const;
   // What replays return: the recording's own tensors. An empty tensor stands for an input.
   std::vector<Tensor> Outputs() const;
@@ -53,8 +54,8 @@ class Recording {
   // Called by GraphState before it sends the call. `numbers`: the buffers of the slots.
   void Add(const Call& call, std::span<const uint64_t> numbers, ir::UOpContext& ctx, ir::UOp sink,
            std::span<const SizeCondition> conditions = {});
-  // The values that a call computes. Tensors that were made before, and that are no memory, are computed by the call: replays will
-  // find what they are computed from, which must stay as it is.
+  // The values that a call computes. Tensors that were made before, and that are no memory, are
+  // computed by the call: replays will find what they are computed from, which must stay as it is.
   void NoteUsed(std::span<const ir::UOp> values);
   // Somebody writes the buffer, or gives the tensor another value.
   void NoteWritten(uint64_t number);
@@ -62,7 +63,8 @@ class Recording {
   // The thread that records.
   const Caller* caller() const { return caller_.get(); }
   uint64_t id() const { return id_; }  // even
-  // Whether replays find the tensor in its memory: it had memory when the recording began, or a call gave it that.
+  // Whether replays find the tensor in its memory: it had memory when the recording began, or a
+  // call gave it that.
   bool Knows(const TensorState& t) const;
   // Another thread has computed a tensor that the function made. So End fails.
   void NoteTaken(const TensorState& tensor);
@@ -70,10 +72,12 @@ class Recording {
   void NoteUse(const Tensor& tensor);
   // Whether the function computes with the tensor, which was made outside of it and has no memory.
   bool Touches(const TensorState& t) const;
-  // The tensor gets memory that no replay computes. If the function computes with it, what it is computed from has to stay as it is: the
-  // function may have made an equal value from that too, which reads the same memory.
+  // The tensor gets memory that no replay computes. If the function computes with it, what it is
+  // computed from has to stay as it is: the function may have made an equal value from that too,
+  // which reads the same memory.
   void NoteApart(const TensorState& t);
-  // The inputs as the function gets them. The recording can tell them from the same tensors that the function uses by another name.
+  // The inputs as the function gets them. The recording can tell them from the same tensors that
+  // the function uses by another name.
   std::vector<Tensor> Arguments(std::span<const Tensor> inputs) const;
 
  private:
@@ -112,7 +116,8 @@ class Recording {
     // Not compared: how many buffers it has, and whether the function assigns to it.
     size_t pieces = 1;
     bool assigned = false;
-    // The function uses the tensor that it was recorded with by another name too, such as a variable outside of it.
+    // The function uses the tensor that it was recorded with by another name too, such as a
+    // variable outside of it.
     bool named = false;
     bool whole_named = false;  // the same for what that tensor is a view of
     // The function uses the input after it assigned to a tensor that is older than the recording.
@@ -125,48 +130,52 @@ class Recording {
 
   explicit Recording(std::shared_ptr<GraphState> graph);
   void Leave();  // GraphState adds no call any more
-  // Tensors that share memory with another one get their own. So an assignment to that one inside of the function, and
-  // later replays of it, leave them as they are.
+  // Tensors that share memory with another one get their own. So an assignment to that one inside
+  // of the function, and later replays of it, leave them as they are.
   static absl::Status SeparateAliases(GraphState& graph);
   void AddKnown(TensorState& t);
-  // From now on NoteUse is called for the inputs, for what they are views of, and for tensors without memory: replays will not see what
-  // the function takes from these by another name.
+  // From now on NoteUse is called for the inputs, for what they are views of, and for tensors
+  // without memory: replays will not see what the function takes from these by another name.
   void Watch(std::span<const Tensor> inputs);
   static Input Describe(const Tensor& t);
   std::string PlaceText(const Input& input) const;
-  // A tensor that is older than the recording is state, and stays as it is. Any other output is no view: the contents that replays give
-  // it are those of no other tensor. If no call computes it, because it is an alias of an argument or of state, or a constant, it gets a
-  // copy, which replays compute.
+  // A tensor that is older than the recording is state, and stays as it is. Any other output is no
+  // view: the contents that replays give it are those of no other tensor. If no call computes it,
+  // because it is an alias of an argument or of state, or a constant, it gets a copy, which replays
+  // compute.
   void Separate(TensorState& output) const;
   // The buffers of the inputs, submitted.
   absl::StatusOr<std::vector<uint64_t>> NumbersOfInputs(std::span<const Tensor> inputs);
   absl::Status CheckInputs(std::span<const Tensor> inputs) const;
-  // That the function does not change the input under another name, and does not use what it changes in the input.
+  // That the function does not change the input under another name, and does not use what it
+  // changes in the input.
   absl::Status CheckApart(size_t input, const TensorState& given) const;
   // Gives memory of their own to those that share memory with each other or with what the
   // replay writes. Returns their buffers. May replace an input by a copy.
   absl::StatusOr<std::vector<uint64_t>> TakeInputs(std::vector<Tensor>& inputs);
   // What an input that the replay assigned is a view of gets its new values.
   absl::Status WriteThrough(std::span<const Tensor> inputs);
-  // Finds what the results of a replay with these inputs will be computed from, before it writes any of that.
+  // Finds what the results of a replay with these inputs will be computed from, before it writes
+  // any of that.
   void FindReads(std::span<const uint64_t> inputs);
   // Gradients of the results by that are errors.
   void EndHistories();
-  // Gives memory of its own to whatever needs the contents that a replay with these inputs writes over, other than what it
-  // updates. `numbers`: the buffers of the inputs.
+  // Gives memory of its own to whatever needs the contents that a replay with these inputs writes
+  // over, other than what it updates. `numbers`: the buffers of the inputs.
   absl::Status KeepValues(std::span<const Tensor> inputs, std::span<const uint64_t> numbers);
   // `maybe_used`: the buffers of the calls. If it is given, tensors that do not have them are not
   // looked at if another thread assigned to them.
   absl::Status CheckState(const char* when, const NumberSet* maybe_used) const;
-  // Submits the values that were assigned to state outside and are not in its memory. FAILED_PRECONDITION if replays
-  // would use other state than the function.
+  // Submits the values that were assigned to state outside and are not in its memory.
+  // FAILED_PRECONDITION if replays would use other state than the function.
   absl::Status UpdateState();
   // The buffers whose contents a replay reads before it writes them, without those of inputs.
   NumberSet ReadFirst() const;
   // For each slot of a graph, whether the graph writes it. REQUIRES: slots below `slots`.
   static std::vector<bool> WrittenSlots(ir::UOpContext& ctx, ir::UOp sink, size_t slots);
   static void AddVariables(ir::UOpContext& ctx, ir::UOp sink, Recorded& recorded);
-  // The values that variables have in a replay: those that are given, and those of the inputs' sizes.
+  // The values that variables have in a replay: those that are given, and those of the inputs'
+  // sizes.
   absl::StatusOr<std::vector<VariableValue>> ValuesOf(std::span<const Tensor> inputs,
                                                       std::span<const VariableValue> given) const;
   // The integers that a call takes are within their variables, and every box within its tensor.
@@ -204,15 +213,16 @@ class Recording {
   NumberSet written_;               // buffers that replays write, without those of inputs
   bool writes_inputs_ = false;
   NumberSet written_inputs_;  // positions among the buffers of all inputs
-  // GraphState::values_made_ when nothing was found to need the contents of what replays write, apart from inputs.
+  // GraphState::values_made_ when nothing was found to need the contents of what replays write,
+  // apart from inputs.
   uint64_t checked_ = 0;
   std::vector<std::weak_ptr<TensorState>>
       results_;                  // floats that the calls compute anew: no state, and no inputs
   std::vector<uint64_t> reads_;  // the buffers that the calls read, without those of inputs
   // What the recorded calls read and write, and what that was computed from before each of them.
   Histories::Buffers before_;
-  // FindReads: these and the inputs of the replay before, all that they may have been computed from, these inputs, and
-  // Histories::changes then.
+  // FindReads: these and the inputs of the replay before, all that they may have been computed
+  // from, these inputs, and Histories::changes then.
   Histories::Buffers own_reads_, all_reads_;
   std::vector<uint64_t> last_inputs_;
   uint64_t last_changes_ = UINT64_MAX;

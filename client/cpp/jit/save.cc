@@ -65,7 +65,8 @@ class Recording::Saver {
     return absl::OkStatus();
   }
 
-  // The position of the buffer. `read`: a replay reads it before anything that was added earlier writes it.
+  // The position of the buffer. `read`: a replay reads it before anything that was added earlier
+  // writes it.
   uint32_t PlaceOf(uint64_t number, bool read) {
     const auto [at, fresh] =
         places_.emplace(number, static_cast<uint32_t>(message_.buffers_size()));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The life of a pipeline: how it ends, and how it lets the process fork. Its other parts are in pipeline_*.cc.
+// The life of a pipeline: how it ends, and how it lets the process fork. Its other parts are in
+// pipeline_*.cc.
 #include "client/cpp/net/pipeline.h"
 
 #include <utility>

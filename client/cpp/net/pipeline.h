@@ -6,7 +6,8 @@
 //   - The transport broke: the session is resumed. The daemon says up to which sequence number it
 //     has served calls; uploads up to there are done. Each Execute has a request id, which the
 //     daemon runs once.
-//   - The daemon is shutting down: the same by another connection, because another daemon may be at the address.
+//   - The daemon is shutting down: the same by another connection, because another daemon may be at
+//     the address.
 //   - The session is gone, since the daemon was restarted or the lease ran out: another one is
 //     opened. Calls that use what was made in an earlier session fail; all others are sent in the
 //     new one. What the calls that are sent again make is made there.
@@ -183,7 +184,8 @@ class Pipeline final : public Driver {
   size_t held_bytes_ UOPD_GUARDED_BY(mutex_) = 0;
   std::string data_ UOPD_GUARDED_BY(mutex_);  // of the Upload that is being written
   Progress progress_ UOPD_GUARDED_BY(mutex_);
-  // Each belongs to one stream: what is left of a broken stream cannot change what a later one uses.
+  // Each belongs to one stream: what is left of a broken stream cannot change what a later one
+  // uses.
   std::shared_ptr<SharedArea> area_ UOPD_GUARDED_BY(mutex_);  // null: none
   bool ask_for_area_ UOPD_GUARDED_BY(mutex_) = true;
   size_t next_ UOPD_GUARDED_BY(mutex_) = 0;  // the first item to be sent
@@ -193,7 +195,8 @@ class Pipeline final : public Driver {
   bool closing_ UOPD_GUARDED_BY(mutex_) = false, shut_down_ UOPD_GUARDED_BY(mutex_) = false;
   bool paused_ UOPD_GUARDED_BY(mutex_) = false;
   int tries_ UOPD_GUARDED_BY(mutex_) = 0;  // since a call last succeeded
-  // Since a call last succeeded: why the daemon said that it cannot serve, and whether it is shutting down.
+  // Since a call last succeeded: why the daemon said that it cannot serve, and whether it is
+  // shutting down.
   absl::Status said_ UOPD_GUARDED_BY(mutex_);
   bool leaving_ UOPD_GUARDED_BY(mutex_) = false;
 

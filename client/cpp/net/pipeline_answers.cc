@@ -67,8 +67,8 @@ void Pipeline::OnFailure(const v1::PipelineResponse& response, Ended& ended) {
   if (response.retry_after_ms() != 0) leaving_ = true;
   const bool lost = kind == "session" || absl::IsUnavailable(status);
   if (!item.cancelled && lost && tries_ + 1 < MostTries()) {
-    // The session is resumed when the stream has ended. The daemon leaves the stream open, so it must
-    // be ended here, also if a message is still being written.
+    // The session is resumed when the stream has ended. The daemon leaves the stream open, so it
+    // must be ended here, also if a message is still being written.
     broken_ = true;
     BreakStream();
     return;

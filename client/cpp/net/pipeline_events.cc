@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Which thread handles the events of the stream: one that waits for an answer, or the pipeline's own.
+// Which thread handles the events of the stream: one that waits for an answer, or the pipeline's
+// own.
 #include "client/cpp/net/pipeline.h"
 
 #include <algorithm>

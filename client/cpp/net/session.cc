@@ -55,7 +55,8 @@ class Session::Retry {
     return opens || session_.Resume().resumed != Resumed::kGone;
   }
 
-  // The error to show after the last try: a daemon that said why it does not serve counts for more than that nobody answered later.
+  // The error to show after the last try: a daemon that said why it does not serve counts for more
+  // than that nobody answered later.
   grpc::Status Shown(const grpc::Status& last) const {
     const bool silent =
         last.error_code() == grpc::UNAVAILABLE || last.error_code() == grpc::CANCELLED;
@@ -159,8 +160,8 @@ void Session::OpenChannel() {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxReceive);
   arguments.SetMaxSendMessageSize(-1);
-  // Otherwise gRPC shares the transports of all channels to an address: a new one would begin with a
-  // transport of an older one that broke when the daemon ended, which nobody has noticed yet.
+  // Otherwise gRPC shares the transports of all channels to an address: a new one would begin with
+  // a transport of an older one that broke when the daemon ended, which nobody has noticed yet.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   // While the daemon is away, Backoff says when to try again. After its own waits gRPC would refuse
   // calls that come when the daemon is back.

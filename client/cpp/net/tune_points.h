@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The kernels of a tuning operation, as a client knows them: each message of WatchTune has only the points that are new.
+// The kernels of a tuning operation, as a client knows them: each message of WatchTune has only the
+// points that are new.
 //
-// Bounded, whatever the daemon sends: of a long search some points are kept, among them those that were the fastest when they
-// came, and the last one.
+// Bounded, whatever the daemon sends: of a long search some points are kept, among them those that
+// were the fastest when they came, and the last one.
 #pragma once
 #include <cstddef>
 

@@ -7,8 +7,9 @@
 namespace uopd::client {
 namespace {
 
-// The weight (first, second / groups, kernel...), uniform within 1 / sqrt of the product of its sizes but the first one. A
-// size that does not fit is reported by the function that uses the weight.
+// The weight (first, second / groups, kernel...), uniform within 1 / sqrt of the product of its
+// sizes but the first one. A size that does not fit is reported by the function that uses the
+// weight.
 Tensor ConvWeight(Client& client, int64_t first, int64_t second, int64_t groups,
                   const Dims& kernel) {
   Dims dims = {first, second / std::max<int64_t>(1, groups)};

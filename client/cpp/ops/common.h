@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the functions of namespace fn share: refusals, and computing in f32 or wider. Internal to the
-// library.
+// What the functions of namespace fn share: refusals, and computing in f32 or wider. Internal to
+// the library.
 #pragma once
 #include <initializer_list>
 #include <optional>
@@ -13,10 +13,12 @@
 
 namespace uopd::client {
 
-// Up to so many pairs of elements are compared all, where there is a way with fewer comparisons and more kernels.
+// Up to so many pairs of elements are compared all, where there is a way with fewer comparisons and
+// more kernels.
 inline constexpr double kFewPairs = 1 << 20;
 
-// The friends of Tensor (tensor.h), declared where operations of an Operand and a number find them too.
+// The friends of Tensor (tensor.h), declared where operations of an Operand and a number find them
+// too.
 Tensor operator+(Operand a, Operand b);
 Tensor operator-(Operand a, Operand b);
 Tensor operator*(Operand a, Operand b);
@@ -34,8 +36,9 @@ Tensor operator>=(Operand a, Operand b);
 Tensor operator==(Operand a, Operand b);
 Tensor operator!=(Operand a, Operand b);
 
-// The sum over `axes` of a * b, whose shapes broadcast. Products and sums of floats under 32 bits are f32, in which products are
-// exact, and the result is rounded once: as matrix instructions do. In reduce.cc. REQUIRES: both are without error.
+// The sum over `axes` of a * b, whose shapes broadcast. Products and sums of floats under 32 bits
+// are f32, in which products are exact, and the result is rounded once: as matrix instructions do.
+// In reduce.cc. REQUIRES: both are without error.
 Tensor SumOfProducts(const Tensor& a, const Tensor& b, const Dims& axes, Site site);
 
 }  // namespace uopd::client
@@ -90,15 +93,18 @@ Tensor Padded(const Tensor& x, const Dims& padding, double value, Site site);
 // The smallest value of the dtype, which changes no maximum.
 Tensor Least(const Tensor& t, Site site);
 
-// exp(off) of what numbers are below their maximum, for sums of such exponentials. The product with log2(e) is rounded once, which is an
-// error of |off| units, but of a term exp(off): never half a unit of the sum, which is at least 1. Cheaper than Tensor::Exp, and
-// what the daemon looks for in attention.
+// exp(off) of what numbers are below their maximum, for sums of such exponentials. The product with
+// log2(e) is rounded once, which is an error of |off| units, but of a term exp(off): never half a
+// unit of the sum, which is at least 1. Cheaper than Tensor::Exp, and what the daemon looks for in
+// attention.
 Tensor ExpOfOffset(const Tensor& off);
 
-// x times the normal distribution function: the exact gelu. In error_function.cc. REQUIRES: f32 or f64.
+// x times the normal distribution function: the exact gelu. In error_function.cc. REQUIRES: f32 or
+// f64.
 Tensor TimesNormal(const Tensor& x);
 
-// The value, with the gradient of `way`, which has its shape and dtype and is not computed for the value.
+// The value, with the gradient of `way`, which has its shape and dtype and is not computed for the
+// value.
 Tensor WithGradientOf(const Tensor& value, const Tensor& way, Site site);
 // x where the condition holds, else v. For branches of functions: the gradient of a branch that is
 // not taken is 0 times its slope, so its argument has to be one where the slope is finite.

@@ -13,8 +13,9 @@
 namespace uopd::client::fn {
 namespace {
 
-// Bytes between those of a and of b, at rest / below of the way along the axis, to whole numbers as PyTorch does it: the weights are
-// integers, with as many bits as 16-bit arithmetic allows for the largest of them.
+// Bytes between those of a and of b, at rest / below of the way along the axis, to whole numbers as
+// PyTorch does it: the weights are integers, with as many bits as 16-bit arithmetic allows for the
+// largest of them.
 Tensor BetweenBytes(const Tensor& a, const Tensor& b, const Tensor& rest, int64_t below,
                     int64_t axis, int64_t n, bool align, Site site) {
   const int64_t size = rest.dims()[0];
@@ -40,8 +41,8 @@ Tensor BetweenBytes(const Tensor& a, const Tensor& b, const Tensor& rest, int64_
   return (sum >> bits).Cast(Dtype::U8, site);
 }
 
-// One axis, which has n elements (a number or a scalar tensor), resized: the position of element i is above / below, an exact
-// quotient.
+// One axis, which has n elements (a number or a scalar tensor), resized: the position of element i
+// is above / below, an exact quotient.
 template <class N>
 Tensor Resized(const Tensor& x, int64_t axis, const N& n, int64_t size, InterpolateMode mode,
                bool align, Site site) {

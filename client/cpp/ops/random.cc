@@ -28,7 +28,8 @@ Tensor Bits(const GraphPtr& graph, const Dims& dims, Site site) {
       .Reshape(dims, site);
 }
 
-// Checks the shape as Client does: a tensor of it, or the error. It also leads to the client's graph.
+// Checks the shape as Client does: a tensor of it, or the error. It also leads to the client's
+// graph.
 Tensor Shaped(Client& client, const Dims& dims, Dtype dtype, Site site) {
   return client.Full(dims, 0, dtype, site);
 }
@@ -112,7 +113,8 @@ Tensor RandPerm(Client& client, int64_t n, Dtype dtype, Site site) {
   if (!shaped.status().ok()) return shaped;
   if (n < 0 || n > (int64_t{1} << 31)) return Wrong(shaped, "RandPerm", site, Cat("of ", n));
   if (n == 0) return shaped;
-  // The low bits of each word are the number that is sorted by it. The words behind them are the largest.
+  // The low bits of each word are the number that is sorted by it. The words behind them are the
+  // largest.
   const auto length = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n)));
   const Tensor number = IotaLike(shaped, length, Dtype::I64);
   const Tensor bits = Bits(shaped.state()->graph, {n}, site).Bitcast(Dtype::I64, site) >> 33;
@@ -157,7 +159,8 @@ Tensor Multinomial(const Tensor& weights, int64_t count, bool replacement, Site 
   dims.back() = count;
   const Tensor u = Uniform01(w.state()->graph, dims, w.dtype(), site);
   const Tensor sums = w.CumSum(-1, site), total = sums.Narrow(-1, k - 1, 1, site);
-  // The number of sums that the point has passed. Rounding may not pass the last one other than the one before.
+  // The number of sums that the point has passed. Rounding may not pass the last one other than the
+  // one before.
   const Tensor passed = sums.Unsqueeze(-2, site) <= (u * total).Unsqueeze(-1, site);
   const Tensor last = (sums < total).Sum({-1}, true, site);
   const Tensor at = passed.Sum({-1}, false, site);

@@ -182,7 +182,8 @@ UOp PositionOf(ir::UOpContext& ctx, UOp at, UOp n) {
   const bool from_end =
       at.Is(Op::CONST) ? at.const_int() < 0 : ir::DimensionBounds(ctx, at).max < 0;
   const UOp counted = from_end ? SumOf(ctx, n, at) : at;
-  // What fits for the values of now stays as it is, and has to fit for others: a size that is a number stays one.
+  // What fits for the values of now stays as it is, and has to fit for others: a size that is a
+  // number stays one.
   const auto now = ir::BoundValue(counted), whole = ir::BoundValue(n);
   if (now && whole && *now >= 0 && *now <= *whole) return counted;
   return SmallerOf(ctx, LargerOf(ctx, counted, ctx.Idx(0)), n);

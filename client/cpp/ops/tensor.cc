@@ -206,7 +206,8 @@ absl::Status Tensor::SetGrad(const Tensor& grad, Site site) {
 
 namespace {
 
-// What Backward of this loss gives a gradient. FAILED_PRECONDITION if there may be more, whose graph is gone.
+// What Backward of this loss gives a gradient. FAILED_PRECONDITION if there may be more, whose
+// graph is gone.
 absl::StatusOr<std::vector<Tensor>> LeavesOf(const Tensor& loss) {
   GraphState& graph = *loss.state()->graph;
   std::vector<Tensor> floats;
@@ -260,7 +261,8 @@ absl::Status Tensor::Backward(Site site) const {
     if (grad == nullptr) {
       grad = gradients[i].state();
     } else if (graph.IsOutside(*grad) && !IsStored(grad->uop)) {
-      // A replay could not add to it, since it has no memory. The gradient of the recorded call is a tensor of that call.
+      // A replay could not add to it, since it has no memory. The gradient of the recorded call is
+      // a tensor of that call.
       grad = (Tensor(grad) + gradients[i]).state();
     } else {  // whoever holds the gradient sees the sum
       Tensor sum(grad);

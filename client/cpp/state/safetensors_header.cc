@@ -46,7 +46,8 @@ std::string AsciiOf(std::string_view text) {
   return out;
 }
 
-// Takes the events of the JSON parser. What does not belong into a header is refused at once, so nesting costs nothing.
+// Takes the events of the JSON parser. What does not belong into a header is refused at once, so
+// nesting costs nothing.
 class HeaderReader {
  public:
   explicit HeaderReader(SafetensorsHeader& out) : out_(out) {}

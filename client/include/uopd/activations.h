@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Activation functions, elementwise unless said otherwise. Names and defaults are those of
-// torch.nn.functional; Tensor has Relu, Sigmoid, Tanh, Silu, Softmax and LogSoftmax. Errors and promotion
-// are as in tensor.h; integers become f32. f16 and bf16 are computed in f32 and rounded once. All have
-// gradients.
+// torch.nn.functional; Tensor has Relu, Sigmoid, Tanh, Silu, Softmax and LogSoftmax. Errors and
+// promotion are as in tensor.h; integers become f32. f16 and bf16 are computed in f32 and rounded
+// once. All have gradients.
 #pragma once
 #include "uopd/tensor.h"
 
@@ -16,8 +16,8 @@ Tensor Threshold(const Tensor& x, double threshold, double value, Site site = Si
 
 Tensor Elu(const Tensor& x, double alpha = 1, Site site = Site::current());
 Tensor Celu(const Tensor& x, double alpha = 1, Site site = Site::current());
-// scale Elu(x, alpha). G. Klambauer et al., Self-normalizing neural networks, 2017: the defaults have the fixed point
-// with mean 0 and variance 1.
+// scale Elu(x, alpha). G. Klambauer et al., Self-normalizing neural networks, 2017: the defaults
+// have the fixed point with mean 0 and variance 1.
 Tensor Selu(const Tensor& x, double alpha = 1.6732632423543772848,
             double scale = 1.0507009873554804934, Site site = Site::current());
 
@@ -36,8 +36,8 @@ Tensor HardShrink(const Tensor& x, double lambda = 0.5, Site site = Site::curren
 Tensor SoftShrink(const Tensor& x, double lambda = 0.5, Site site = Site::current());
 Tensor TanhShrink(const Tensor& x, Site site = Site::current());  // x - tanh(x)
 
-// x times the normal distribution function of x. D. Hendrycks and K. Gimpel, Gaussian error linear units,
-// 2016, also give the approximations.
+// x times the normal distribution function of x. D. Hendrycks and K. Gimpel, Gaussian error linear
+// units, 2016, also give the approximations.
 enum class GeluForm { kExact, kTanh };
 Tensor Gelu(const Tensor& x, GeluForm form = GeluForm::kExact, Site site = Site::current());
 Tensor QuickGelu(const Tensor& x, Site site = Site::current());  // x sigmoid(1.702 x)

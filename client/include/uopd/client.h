@@ -57,11 +57,12 @@ class Client {
                   Site site = Site::current());
   Tensor Eye(int64_t n, Dtype dtype = Dtype::F32, Site site = Site::current());
   // A scalar i64 whose value is not part of the graph. So steps that differ only in this value
-  // share everything that the daemon prepared. Beside other tensors it is like a C++ integer: it takes their
-  // dtype. Cast makes an ordinary tensor of it.
+  // share everything that the daemon prepared. Beside other tensors it is like a C++ integer: it
+  // takes their dtype. Cast makes an ordinary tensor of it.
   Tensor Variable(const std::string& name, int64_t min, int64_t max, int64_t value,
                   Site site = Site::current());
-  // A variable without a value. Shapes may be made of it; what is computed from it needs a value, and is an error.
+  // A variable without a value. Shapes may be made of it; what is computed from it needs a value,
+  // and is an error.
   Tensor UnboundVariable(const std::string& name, int64_t min, int64_t max,
                          Site site = Site::current());
   // A scalar float whose value is not part of the graph, for instance a learning rate.
@@ -98,8 +99,8 @@ class Client {
   Traffic traffic() const;
   size_t graph_nodes() const;  // nodes in the client's memory; for tests and diagnosis
   size_t graph_bytes() const;
-  // The bytes of the buffers that the daemon has, by device; an empty name is its default one. Buffers that no tensor needs any more are freed
-  // first.
+  // The bytes of the buffers that the daemon has, by device; an empty name is its default one.
+  // Buffers that no tensor needs any more are freed first.
   std::map<std::string, uint64_t> BufferBytes();
 
  private:

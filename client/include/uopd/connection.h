@@ -41,8 +41,9 @@ struct ConnectOptions {
   // Requested time to live of the session without calls. Zero: the daemon's default.
   absl::Duration ttl = absl::ZeroDuration();
   std::string client_name = "libuopd-client 0.1";
-  // Gets the lines that the daemon returns for DEBUG=1..7, on a thread of the connection. Null: they
-  // go to standard error. The code of kernels (levels from 3 on) is asked for once for every graph.
+  // Gets the lines that the daemon returns for DEBUG=1..7, on a thread of the connection. Null:
+  // they go to standard error. The code of kernels (levels from 3 on) is asked for once for every
+  // graph.
   std::function<void(std::string_view)> debug_text;
 };
 
@@ -67,9 +68,9 @@ class Pipeline;
 // progress go on. Between the two no other call of the library may begin or run, except that
 // threads may wait for futures. The child leaves the connections of its parent alone (it must not
 // destroy them either), and may make connections of its own. pthread_atfork takes the functions.
-// BeforeFork waits for connections that are being made, and until gRPC has shut down. If the program
-// uses the same gRPC for itself, that is never so: BeforeFork waits one second, and Connect fails with
-// FAILED_PRECONDITION in the child.
+// BeforeFork waits for connections that are being made, and until gRPC has shut down. If the
+// program uses the same gRPC for itself, that is never so: BeforeFork waits one second, and Connect
+// fails with FAILED_PRECONDITION in the child.
 class Connection final : public Executor {
  public:
   static constexpr size_t kMostUnanswered = 1024, kMostUnansweredBytes = 32 << 20;

@@ -5,8 +5,9 @@
 
 namespace uopd::client {
 
-// OK, or INVALID_ARGUMENT if t is computed from values on several devices that meet without To(): Realize would refuse it.
-// Functions do not look, so that an error of one part of them cannot confuse the others; whoever wants to tell a user at once calls this.
+// OK, or INVALID_ARGUMENT if t is computed from values on several devices that meet without To():
+// Realize would refuse it. Functions do not look, so that an error of one part of them cannot
+// confuse the others; whoever wants to tell a user at once calls this.
 absl::Status CheckDevices(const Tensor& t, Site site = Site::current());
 
 }  // namespace uopd::client

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Products of tensors summed over named axes. Errors and promotion are as in tensor.h; the result has the
-// promoted dtype of the operands. All have gradients.
+// Products of tensors summed over named axes. Errors and promotion are as in tensor.h; the result
+// has the promoted dtype of the operands. All have gradients.
 #pragma once
 #include <span>
 #include <string_view>
@@ -9,10 +9,11 @@
 
 namespace uopd::client::fn {
 
-// Einstein's sum convention, as numpy.einsum: "ij,jk->ik", with any number of operands, repeated letters
-// (diagonals and sums), an ellipsis for axes that broadcast, and spaces. Without "->" the result has the
-// letters that occur once, in alphabetical order, after the axes of the ellipsis. Axes of size 1 broadcast.
-// Two operands at a time are multiplied: always the pair with the fewest products, the first one of equals.
+// Einstein's sum convention, as numpy.einsum: "ij,jk->ik", with any number of operands, repeated
+// letters (diagonals and sums), an ellipsis for axes that broadcast, and spaces. Without "->" the
+// result has the letters that occur once, in alphabetical order, after the axes of the ellipsis.
+// Axes of size 1 broadcast. Two operands at a time are multiplied: always the pair with the fewest
+// products, the first one of equals.
 Tensor Einsum(std::string_view formula, std::span<const Tensor> operands,
               Site site = Site::current());
 

@@ -53,7 +53,8 @@ struct CallReport {
   bool graph_sent = false;  // the daemon did not know the graph
   // The schedule was computed by this call; or was ready in the memory of the daemon.
   bool schedule_miss = false, schedule_memory = false;
-  // Kernels that were ready, in the daemon's cache, with the server of its cluster, in none of these.
+  // Kernels that were ready, in the daemon's cache, with the server of its cluster, in none of
+  // these.
   uint32_t kernels_memory = 0, kernels_disk = 0, kernels_cluster = 0, kernels_compiled = 0;
   uint32_t kernels_shared =
       0;  // others: another request was getting them already, and this one waited
@@ -110,8 +111,8 @@ class Executor {
   virtual void Free(std::vector<uint64_t> /*handles*/) {}
   // Reads a whole buffer of out.size() bytes. `out` must stay until the future has ended.
   virtual Future Download(uint64_t handle, std::span<char> out) = 0;
-  // OK unless the daemon has lost the contents of the buffer, as far as that is known: then the error
-  // of every call that uses them. Costs nothing while nothing was lost.
+  // OK unless the daemon has lost the contents of the buffer, as far as that is known: then the
+  // error of every call that uses them. Costs nothing while nothing was lost.
   virtual absl::Status Held(uint64_t /*handle*/) const { return absl::OkStatus(); }
   // Ends everything that is not done yet with CANCELLED.
   virtual void Cancel() {}

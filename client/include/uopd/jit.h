@@ -9,22 +9,22 @@
 // function is not called. The graph, the shapes and everything else that the function decides are
 // those of the second call.
 //
-// What a replay takes from its caller: the inputs, which must have the shapes, dtypes and devices of
-// the recorded ones, and values of variables (Client::Variable, FloatVariable) by name. Random
+// What a replay takes from its caller: the inputs, which must have the shapes, dtypes and devices
+// of the recorded ones, and values of variables (Client::Variable, FloatVariable) by name. Random
 // numbers go on. All other tensors that the function uses are used with the contents that they have
 // then, and tensors that it assigns are assigned.
 //
-// What a replay returns: the tensors that the second call returned, with new contents, and in place of one that was an input the
-// input of the replay. A replay
-// assigns to these, to the state that the function assigns, and to the inputs that it assigns; all
-// other tensors keep their values, whatever they were computed from or share memory with. An input
-// may be a tensor that a replay returned.
+// What a replay returns: the tensors that the second call returned, with new contents, and in place
+// of one that was an input the input of the replay. A replay assigns to these, to the state that
+// the function assigns, and to the inputs that it assigns; all other tensors keep their values,
+// whatever they were computed from or share memory with. An input may be a tensor that a replay
+// returned.
 //
 // Used by the thread of the Client. Errors are FAILED_PRECONDITION if the function cannot be
-// recorded or replayed: it reads a tensor while it is recorded; it computes nothing; it assigns to a tensor
-// that was made outside and not realised, or it computes with one, and what that one is computed from has been
-// assigned since; a tensor that it uses was assigned by another function that is being recorded.
-// They are INVALID_ARGUMENT for wrong inputs.
+// recorded or replayed: it reads a tensor while it is recorded; it computes nothing; it assigns to
+// a tensor that was made outside and not realised, or it computes with one, and what that one is
+// computed from has been assigned since; a tensor that it uses was assigned by another function
+// that is being recorded. They are INVALID_ARGUMENT for wrong inputs.
 #pragma once
 #include <bit>
 #include <cstdint>
@@ -83,10 +83,11 @@ class Jit {
                    std::span(variables.begin(), variables.size()));
   }
 
-  // The three steps for callers whose function is not a Function. Call Begin, then the function with the tensors that Begin
-  // returns, then End with its results, or Abandon if it failed. Then Replay as often as wanted. The returned tensors are the
-  // inputs. If the function also uses an input by another name, such as a variable outside of it, replays must be
-  // given the same tensor there.
+  // The three steps for callers whose function is not a Function. Call Begin, then the function
+  // with the tensors that Begin returns, then End with its results, or Abandon if it failed. Then
+  // Replay as often as wanted. The returned tensors are the inputs. If the function also uses an
+  // input by another name, such as a variable outside of it, replays must be given the same tensor
+  // there.
   absl::StatusOr<std::vector<Tensor>> Begin(std::span<const Tensor> inputs);
   absl::Status End(std::span<const Tensor> outputs);
   void Abandon();
@@ -94,23 +95,27 @@ class Jit {
                                              std::span<const VariableValue> variables = {});
 
   bool recorded() const;
-  // The graphs of a replay, each once, in the order in which they are sent first. Empty: nothing was recorded.
+  // The graphs of a replay, each once, in the order in which they are sent first. Empty: nothing
+  // was recorded.
   std::vector<RecordedGraph> Graphs() const;
   // The tensors that replays return. An empty tensor stands for an input.
   std::vector<Tensor> Outputs() const;
 
-  // Live tensors that replays read or update beside their inputs: those in one piece whose sizes are numbers.
+  // Live tensors that replays read or update beside their inputs: those in one piece whose sizes
+  // are numbers.
   std::vector<Tensor> State() const;
 
-  // The recording as bytes, with the contents that the state it uses has now. Waits for these. FAILED_PRECONDITION if nothing is
-  // recorded, or if the function uses an input by another name too. `outside`: tensors of State() whose contents are left out, since they
-  // are saved elsewhere.
+  // The recording as bytes, with the contents that the state it uses has now. Waits for these.
+  // FAILED_PRECONDITION if nothing is recorded, or if the function uses an input by another name
+  // too. `outside`: tensors of State() whose contents are left out, since they are saved elsewhere.
   absl::StatusOr<std::string> Serialize(std::span<const Tensor> outside = {});
-  // A recorded function of such bytes, also of another process or another daemon. Its state are the tensors `outside`, in the order in
-  // which Serialize got theirs, and memory of its own, which begins with the saved contents. Waits until the daemon has
-  // these. The bytes may come from anybody: INVALID_ARGUMENT if they are no valid recording, or if it takes other tensors; FAILED_PRECONDITION if
-  // a version of this library with another format wrote them. An error of the daemon if it lacks a device: now if state
-  // is there, else of the first replay. Calls after Reset run `function`; without it they are errors.
+  // A recorded function of such bytes, also of another process or another daemon. Its state are the
+  // tensors `outside`, in the order in which Serialize got theirs, and memory of its own, which
+  // begins with the saved contents. Waits until the daemon has these. The bytes may come from
+  // anybody: INVALID_ARGUMENT if they are no valid recording, or if it takes other tensors;
+  // FAILED_PRECONDITION if a version of this library with another format wrote them. An error of
+  // the daemon if it lacks a device: now if state is there, else of the first replay. Calls after
+  // Reset run `function`; without it they are errors.
   static absl::StatusOr<Jit> Deserialize(Client& client, std::string_view bytes,
                                          Function function = nullptr,
                                          std::span<const Tensor> outside = {});

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Elementwise functions beyond those of Tensor. Names, special values (NaN, infinities, signed zeros) and
-// the order of arguments are NumPy's. Errors and promotion are as in tensor.h.
+// Elementwise functions beyond those of Tensor. Names, special values (NaN, infinities, signed
+// zeros) and the order of arguments are NumPy's. Errors and promotion are as in tensor.h.
 //
-// Functions of floats give f32 for integers and bools. f16, bf16 and fp8 are computed in f32 and rounded once.
-// The errors are a few units in the last place, also near zeros of the function: docs/accuracy.md has them. All
-// functions have gradients.
+// Functions of floats give f32 for integers and bools. f16, bf16 and fp8 are computed in f32 and
+// rounded once. The errors are a few units in the last place, also near zeros of the function:
+// docs/accuracy.md has them. All functions have gradients.
 #pragma once
 #include <optional>
 
@@ -25,8 +25,8 @@ Tensor Atan(const Tensor& x, Site site = Site::current());
 Tensor Atan2(Operand y, Operand x);
 Tensor Sinh(const Tensor& x, Site site = Site::current());
 Tensor Cosh(const Tensor& x, Site site = Site::current());
-// As Tensor::Tanh, but accurate near 0 as well: Tensor::Tanh has an absolute error of one unit in the last
-// place of 1, and is cheaper.
+// As Tensor::Tanh, but accurate near 0 as well: Tensor::Tanh has an absolute error of one unit in
+// the last place of 1, and is cheaper.
 Tensor Tanh(const Tensor& x, Site site = Site::current());
 Tensor Asinh(const Tensor& x, Site site = Site::current());
 Tensor Acosh(const Tensor& x, Site site = Site::current());
@@ -50,12 +50,14 @@ Tensor IsClose(Operand a, Operand b, double rtol = 1e-5, double atol = 1e-8,
 Tensor Lerp(Operand a, Operand b, Operand weight);  // a + weight (b - a)
 Tensor LogAddExp(Operand a, Operand b);             // log(exp(a) + exp(b))
 Tensor Hypot(Operand a, Operand b);                 // sqrt(a^2 + b^2), without overflow
-// The remainder of the quotient rounded toward zero, so it has the sign of a. (% has that of b.) Integers
-// stay integers. The remainder of floats is exact; of two f64 with |a / b| of 2^200 and more it is NaN.
+// The remainder of the quotient rounded toward zero, so it has the sign of a. (% has that of b.)
+// Integers stay integers. The remainder of floats is exact; of two f64 with |a / b| of 2^200 and
+// more it is NaN.
 Tensor Fmod(Operand a, Operand b);
 enum class Rounding { kNone, kTrunc, kFloor };
-// a / b. With kTrunc and kFloor the quotient of integers is an integer. Of floats, kTrunc cuts off the quotient that is rounded to the
-// dtype, and kFloor is FloorDiv: the exact quotient rounded down.
+// a / b. With kTrunc and kFloor the quotient of integers is an integer. Of floats, kTrunc cuts off
+// the quotient that is rounded to the dtype, and kFloor is FloorDiv: the exact quotient rounded
+// down.
 Tensor Div(Operand a, Operand b, Rounding rounding = Rounding::kNone);
 
 // NaN becomes `nan`, infinities the given values or the largest finite values of the dtype.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Functions that rearrange, repeat or surround elements. Axes, errors and promotion are as in tensor.h, and so are
-// symbolic dimensions. All have gradients.
+// Functions that rearrange, repeat or surround elements. Axes, errors and promotion are as in
+// tensor.h, and so are symbolic dimensions. All have gradients.
 #pragma once
 #include <optional>
 #include <span>
@@ -14,27 +14,28 @@
 
 namespace uopd::client::fn {
 
-// Moves elements along axes; those that leave at one end come in at the other. One shift for each axis.
-// Without axes: along the flattened tensor, by a single shift.
+// Moves elements along axes; those that leave at one end come in at the other. One shift for each
+// axis. Without axes: along the flattened tensor, by a single shift.
 Tensor Roll(const Tensor& x, const Dims& shifts, const Dims& axes = {},
             Site site = Site::current());
 // Roll by shifts that may be made of variables.
 Tensor Roll(const Tensor& x, std::span<const Size> shifts, const Dims& axes = {},
             Site site = Site::current());
 
-// kConstant: `value`. kReflect: mirrored at the outermost element, which is not repeated. kReplicate: the
-// outermost element. kCircular: from the other end.
+// kConstant: `value`. kReflect: mirrored at the outermost element, which is not repeated.
+// kReplicate: the outermost element. kCircular: from the other end.
 enum class PadMode { kConstant, kReflect, kReplicate, kCircular };
-// Padding before and after each axis. A negative entry cuts elements off: first, but for kReflect and kReplicate, whose
-// mirror and edge are those of the whole axis.
+// Padding before and after each axis. A negative entry cuts elements off: first, but for kReflect
+// and kReplicate, whose mirror and edge are those of the whole axis.
 Tensor Pad(const Tensor& x, const Dims& before, const Dims& after,
            PadMode mode = PadMode::kConstant, double value = 0, Site site = Site::current());
 
 // Constant padding of sizes that may be made of variables.
 Tensor Pad(const Tensor& x, std::span<const Size> before, std::span<const Size> after,
            double value = 0, Site site = Site::current());
-// Elements begin to end of one axis, whose ends may be made of variables, as Python's slices: what is negative counts from
-// the end, and what is beyond is cut off. An end that fits now has to fit in replays, too.
+// Elements begin to end of one axis, whose ends may be made of variables, as Python's slices: what
+// is negative counts from the end, and what is beyond is cut off. An end that fits now has to fit
+// in replays, too.
 Tensor Slice(const Tensor& x, int64_t axis, std::optional<Size> begin, std::optional<Size> end,
              Site site = Site::current());
 
@@ -52,8 +53,8 @@ Tensor DiagEmbed(const Tensor& x, int64_t offset = 0, Site site = Site::current(
 // A vector as the diagonal of a matrix; of a matrix its diagonal.
 Tensor Diag(const Tensor& x, int64_t offset = 0, Site site = Site::current());
 
-// The coordinates of all points of a grid, one tensor for each of these vectors. xy exchanges the first two
-// axes, as NumPy does.
+// The coordinates of all points of a grid, one tensor for each of these vectors. xy exchanges the
+// first two axes, as NumPy does.
 std::vector<Tensor> MeshGrid(std::span<const Tensor> vectors, bool xy = false,
                              Site site = Site::current());
 
@@ -62,9 +63,10 @@ Tensor Unflatten(const Tensor& x, int64_t axis, const Dims& sizes, Site site = S
 // Joins the axes from one to another, both included.
 Tensor FlattenAxes(const Tensor& x, int64_t first = 0, int64_t last = -1,
                    Site site = Site::current());
-// Divides, exchanges and joins axes by a formula: "b (h w) c -> b c h w" with {{"h", 4}}. Names in parentheses are one
-// axis of x, or become one axis. "1" is an axis of size 1, "..." stands for all axes that have no name. Of each axis
-// all sizes but one must be given; the last one follows from x. A. Rogozhnikov, Einops, 2022.
+// Divides, exchanges and joins axes by a formula: "b (h w) c -> b c h w" with {{"h", 4}}. Names in
+// parentheses are one axis of x, or become one axis. "1" is an axis of size 1, "..." stands for all
+// axes that have no name. Of each axis all sizes but one must be given; the last one follows from
+// x. A. Rogozhnikov, Einops, 2022.
 Tensor Rearrange(const Tensor& x, std::string_view formula,
                  std::span<const std::pair<std::string, int64_t>> sizes = {},
                  Site site = Site::current());

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Layers: objects that hold parameters and are called with a tensor. recurrent.h has those with a state.
+// Layers: objects that hold parameters and are called with a tensor. recurrent.h has those with a
+// state.
 //
-// Parameters are leaves (Tensor::RequireGrad). state_dict() names what a layer keeps, as PyTorch and tinygrad do.
+// Parameters are leaves (Tensor::RequireGrad). state_dict() names what a layer keeps, as PyTorch
+// and tinygrad do.
 #pragma once
 #include <functional>
 #include <vector>
@@ -25,8 +27,9 @@ struct Linear {
   Tensor bias;  // empty without one
 };
 
-// Convolution over kernel.size() spatial axes; x is (n, in, spatial...), the weight (out, in / groups, kernel...). Weight
-// and bias start as those of Linear, with in / groups times the size of the kernel in place of in.
+// Convolution over kernel.size() spatial axes; x is (n, in, spatial...), the weight (out, in /
+// groups, kernel...). Weight and bias start as those of Linear, with in / groups times the size of
+// the kernel in place of in.
 struct Conv {
   Conv(Client& client, int64_t in, int64_t out, const Dims& kernel, fn::ConvOptions options = {},
        bool with_bias = true);
@@ -54,8 +57,8 @@ struct Conv3d : Conv {
       : Conv(client, in, out, {kernel, kernel, kernel}, std::move(options), with_bias) {}
 };
 
-// The transpose of Conv (fn::ConvTranspose); the weight is (in, out / groups, kernel...). Weight and bias start within
-// 1 / sqrt(out / groups times the size of the kernel).
+// The transpose of Conv (fn::ConvTranspose); the weight is (in, out / groups, kernel...). Weight
+// and bias start within 1 / sqrt(out / groups times the size of the kernel).
 struct ConvTranspose {
   ConvTranspose(Client& client, int64_t in, int64_t out, const Dims& kernel,
                 fn::ConvTransposeOptions options = {}, bool with_bias = true);
@@ -140,8 +143,8 @@ struct Embedding {
   Tensor weight;
 };
 
-// fn::MultiHeadAttention with its parameters. Their first values are those of PyTorch: `in` uniform with Glorot's bound, `out` as in
-// Linear, biases 0.
+// fn::MultiHeadAttention with its parameters. Their first values are those of PyTorch: `in` uniform
+// with Glorot's bound, `out` as in Linear, biases 0.
 struct MultiHeadAttention {
   MultiHeadAttention(Client& client, int64_t width, int64_t heads, bool with_bias = true);
   Tensor operator()(const Tensor& query, const Tensor& key, const Tensor& value,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Optimisers: SGD, LARS, Muon, Adam, AdamW and LAMB. Rules and default values are those of tinygrad.
+// Optimisers: SGD, LARS, Muon, Adam, AdamW and LAMB. Rules and default values are those of
+// tinygrad.
 //
 // An optimiser holds handles of its parameters (leaves with RequireGrad) and is used by the thread
 // of their Client. Step reads the gradients that Backward left, assigns new values, and submits
@@ -20,8 +21,8 @@ class Optimizer {
   virtual ~Optimizer() = default;
 
   // FAILED_PRECONDITION if a parameter has no gradient. On failure parameters keep their values.
-  // Once parameters and state are realised, which the first step does, it does not wait: an error of
-  // the daemon comes later, as Submit (tensor.h) says.
+  // Once parameters and state are realised, which the first step does, it does not wait: an error
+  // of the daemon comes later, as Submit (tensor.h) says.
   absl::Status Step(std::span<const Tensor> also = {});
   absl::Status Step(std::initializer_list<Tensor> also) {
     return Step(std::span(also.begin(), also.size()));
@@ -33,17 +34,18 @@ class Optimizer {
 
   const std::vector<Tensor>& parameters() const { return parameters_; }
   // Everything that a step reads and changes besides the parameters: moments, powers of beta, and
-  // the learning rate as the last tensor (a group: that of each member). If parameters and state are
-  // realised before the first step, the first step has the same graph as all others.
+  // the learning rate as the last tensor (a group: that of each member). If parameters and state
+  // are realised before the first step, the first step has the same graph as all others.
   const std::vector<Tensor>& state() const { return state_; }
-  // From now on these are the state, in the order of state(): another optimiser's, which was made for equal parameters, goes on
-  // here. INVALID_ARGUMENT if there are more or fewer, or one has another shape, dtype or client; the state is the old one then.
-  // REQUIRES: it is no group, nor a member of one that exists.
+  // From now on these are the state, in the order of state(): another optimiser's, which was made
+  // for equal parameters, goes on here. INVALID_ARGUMENT if there are more or fewer, or one has
+  // another shape, dtype or client; the state is the old one then. REQUIRES: it is no group, nor a
+  // member of one that exists.
   absl::Status UseState(std::vector<Tensor> state);
 
   // The learning rate, of shape (1): f64 if a parameter is f64, otherwise f32. A group has no rate
-  // of its own; lr() is that of its first member. Assign a value to it and submit it before the next
-  // step, or call SetLr, which does both and does not wait. SetLr of a group sets all members.
+  // of its own; lr() is that of its first member. Assign a value to it and submit it before the
+  // next step, or call SetLr, which does both and does not wait. SetLr of a group sets all members.
   const Tensor& lr() const { return lr_; }
   virtual absl::Status SetLr(double value);
 
@@ -94,7 +96,8 @@ struct LarsOptions {
   double lr = 0.001, momentum = 0.9, weight_decay = 1e-4;
   bool nesterov = false, classic = true;
   double trust = 0.001;
-  // What Muon adds: the step, as a matrix, is made orthogonal if orthogonal_steps > 0; the weight decay is decoupled.
+  // What Muon adds: the step, as a matrix, is made orthogonal if orthogonal_steps > 0; the weight
+  // decay is decoupled.
   int64_t orthogonal_steps = 0;
   std::vector<double> coefficients = {};
   bool decoupled_decay = false;

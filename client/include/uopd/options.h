@@ -26,20 +26,23 @@ struct ExecutionOptions {
 };
 
 struct ClientOptions {
-  // The device of new tensors, such as "CPU:1"; "CPU" is "CPU:0". Empty: the daemon's default device.
+  // The device of new tensors, such as "CPU:1"; "CPU" is "CPU:0". Empty: the daemon's default
+  // device.
   std::string device;
   // Seed of the random stream. Equal seeds and equal calls give equal numbers.
   uint64_t seed = 0;
-  // Memory on the daemon that is kept for nothing but gradients through tensors that were realised. Beyond that the graphs of
-  // those that were realised first are dropped, and Backward of what needs them is an error.
+  // Memory on the daemon that is kept for nothing but gradients through tensors that were realised.
+  // Beyond that the graphs of those that were realised first are dropped, and Backward of what
+  // needs them is an error.
   uint64_t history_bytes = uint64_t{256} << 20;
   // Sent with every request.
   ExecutionOptions execution;
 };
 
 // The switches that the environment sets: BEAM=n, IGNORE_BEAM_CACHE=1, CACHELEVEL=0..2, NOOPT=1,
-// ALLOW_BF16=1, ALLOW_F16=1, ALLOW_TF32=1, REPRODUCIBLE=1, DEBUG=1..7. Each variable may also have UOPD_ in front; that one
-// wins. INVALID_ARGUMENT for a bad value. Meant for ClientOptions::execution. The library itself never reads the environment.
+// ALLOW_BF16=1, ALLOW_F16=1, ALLOW_TF32=1, REPRODUCIBLE=1, DEBUG=1..7. Each variable may also have
+// UOPD_ in front; that one wins. INVALID_ARGUMENT for a bad value. Meant for
+// ClientOptions::execution. The library itself never reads the environment.
 absl::StatusOr<ExecutionOptions> OptionsFromEnvironment();
 
 // Totals since the Client was made.

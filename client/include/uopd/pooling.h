@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Pooling beyond MaxPool and AvgPool of functional.h. x is (n, c, spatial...) with any number of spatial axes.
-// Errors and promotion are as in tensor.h; all have gradients.
+// Pooling beyond MaxPool and AvgPool of functional.h. x is (n, c, spatial...) with any number of
+// spatial axes. Errors and promotion are as in tensor.h; all have gradients.
 #pragma once
 #include <utility>
 
@@ -8,13 +8,13 @@
 
 namespace uopd::client::fn {
 
-// MaxPool, and where each maximum was: its position (i32) in the flattened spatial axes of x. Of equal elements
-// the first one.
+// MaxPool, and where each maximum was: its position (i32) in the flattened spatial axes of x. Of
+// equal elements the first one.
 std::pair<Tensor, Tensor> MaxPoolWithIndices(const Tensor& x, const Dims& kernel,
                                              const PoolOptions& options = {},
                                              Site site = Site::current());
-// Puts the maxima back: x and indices as MaxPoolWithIndices gave them, `size` the spatial sizes of its input.
-// All other elements are 0.
+// Puts the maxima back: x and indices as MaxPoolWithIndices gave them, `size` the spatial sizes of
+// its input. All other elements are 0.
 Tensor MaxUnpool(const Tensor& x, const Tensor& indices, const Dims& size,
                  Site site = Site::current());
 

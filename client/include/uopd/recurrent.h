@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Layers with a state: cells, which make one step, and LSTM and GRU over whole sequences.
 //
-// Weights start uniform within 1 / sqrt(hidden), biases with 0, as those of tinygrad's LSTMCell. Names of state_dict() are
-// PyTorch's.
+// Weights start uniform within 1 / sqrt(hidden), biases with 0, as those of tinygrad's LSTMCell.
+// Names of state_dict() are PyTorch's.
 #pragma once
 #include <vector>
 
@@ -10,7 +10,8 @@
 
 namespace uopd::client {
 
-// The parameters of a cell with `gates` gates; weights are (gates hidden, in) and (gates hidden, hidden).
+// The parameters of a cell with `gates` gates; weights are (gates hidden, in) and (gates hidden,
+// hidden).
 struct CellWeights {
   CellWeights(Client& client, int64_t gates, int64_t in, int64_t hidden, bool with_bias);
   std::vector<Tensor> parameters() const;
@@ -34,11 +35,12 @@ struct GruCell : CellWeights {
   Tensor operator()(const Tensor& x, const Tensor& state = {}, Site site = Site::current()) const;
 };
 
-// Layers over sequences x (n, steps, in). Each layer reads what the one before gives. The steps are unrolled into one graph.
+// Layers over sequences x (n, steps, in). Each layer reads what the one before gives. The steps are
+// unrolled into one graph.
 struct Lstm {
   Lstm(Client& client, int64_t in, int64_t hidden, int64_t layers = 1, bool with_bias = true);
-  // The outputs of the last layer (n, steps, hidden), and the last state of each layer. `states`: one for each layer, or
-  // none: zeros.
+  // The outputs of the last layer (n, steps, hidden), and the last state of each layer. `states`:
+  // one for each layer, or none: zeros.
   struct Result {
     Tensor y;
     std::vector<fn::LstmState> states;

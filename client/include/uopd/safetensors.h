@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Tensors in files of the format safetensors: eight bytes with the length of a header in JSON, the header, then the
-// contents of the tensors, little-endian and row-major (https://github.com/huggingface/safetensors).
+// Tensors in files of the format safetensors: eight bytes with the length of a header in JSON, the
+// header, then the contents of the tensors, little-endian and row-major
+// (https://github.com/huggingface/safetensors).
 //
-// Files are not trusted: reading checks everything, and errors are INVALID_ARGUMENT and name the tensor. A file may be
-// larger than memory: tensors are read and sent one by one.
+// Files are not trusted: reading checks everything, and errors are INVALID_ARGUMENT and name the
+// tensor. A file may be larger than memory: tensors are read and sent one by one.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -36,13 +37,15 @@ struct SafetensorsHeader {
 
 inline constexpr uint64_t kMostHeaderBytes = 100'000'000;
 
-// How many bytes the header and the eight bytes before it take. `start` has the first eight bytes of the file.
+// How many bytes the header and the eight bytes before it take. `start` has the first eight bytes
+// of the file.
 absl::StatusOr<uint64_t> SafetensorsHeaderEnd(std::string_view start, uint64_t file_bytes);
-// `start` has that many bytes. The tensors are known to fill the rest of the file, without gaps and overlaps, each with as
-// many bytes as its shape and dtype take.
+// `start` has that many bytes. The tensors are known to fill the rest of the file, without gaps and
+// overlaps, each with as many bytes as its shape and dtype take.
 absl::StatusOr<SafetensorsHeader> ParseSafetensors(std::string_view start, uint64_t file_bytes);
-// The start of a file with these tensors. Sets begin and end of each: tensors with wide elements come first, so that
-// all of them are aligned. INVALID_ARGUMENT if ParseSafetensors would refuse it.
+// The start of a file with these tensors. Sets begin and end of each: tensors with wide elements
+// come first, so that all of them are aligned. INVALID_ARGUMENT if ParseSafetensors would refuse
+// it.
 absl::StatusOr<std::string> FormatSafetensors(std::vector<SafetensorsEntry>& entries,
                                               const SafetensorsMetadata& metadata = {});
 
@@ -64,8 +67,8 @@ class SafetensorsFile {
   SafetensorsHeader header_;
 };
 
-// Writes a new file beside `path`, which Commit puts in its place: whatever happens before, a file that is there already
-// stays as it is. Without Commit nothing is left behind.
+// Writes a new file beside `path`, which Commit puts in its place: whatever happens before, a file
+// that is there already stays as it is. Without Commit nothing is left behind.
 class SafetensorsWriter {
  public:
   static absl::StatusOr<SafetensorsWriter> Create(const std::string& path,

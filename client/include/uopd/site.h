@@ -17,8 +17,8 @@ struct Site {
   }
 };
 
-// While it lives, errors of operations that this thread builds name its place, also where a function of the library calls
-// other ones. For bindings of other languages.
+// While it lives, errors of operations that this thread builds name its place, also where a
+// function of the library calls other ones. For bindings of other languages.
 class SiteScope {
  public:
   explicit SiteScope(Site site) : site_(site), before_(innermost) { innermost = this; }

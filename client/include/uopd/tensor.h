@@ -15,9 +15,9 @@
 // integer tensors become f32; with an integer, bool tensors become i32. Negative axes count from
 // the end.
 //
-// A dimension may be symbolic: an expression over variables (Client::Variable). Its largest value counts
-// in dims(), and the value that it has now in sizes(), in reads and in checks of bounds. docs/client.md,
-// "Symbolic sizes", says which operations refuse such tensors.
+// A dimension may be symbolic: an expression over variables (Client::Variable). Its largest value
+// counts in dims(), and the value that it has now in sizes(), in reads and in checks of bounds.
+// docs/client.md, "Symbolic sizes", says which operations refuse such tensors.
 #pragma once
 #include <cstring>
 #include <memory>
@@ -81,8 +81,8 @@ class Operand {
 };
 
 // A length or position along an axis: a number, or a scalar integer tensor that is computed from
-// numbers and variables (Client::Variable) by +, -, *, FloorDiv, % and Maximum. The values of variables are
-// no part of the graph.
+// numbers and variables (Client::Variable) by +, -, *, FloorDiv, % and Maximum. The values of
+// variables are no part of the graph.
 class Size {
  public:
   // NOLINTBEGIN(google-explicit-constructor)
@@ -161,8 +161,9 @@ class Tensor {
   // Reads the contents into memory of the caller, which has their size and stays until the future
   // has ended. Does not wait. Submits the tensor first if necessary.
   Future ReadInto(std::span<char> out) const;
-  // Sends the contents of a tensor that Client::FromBytes made, which otherwise travel with the first request that uses
-  // it. Does not wait. Does nothing to other tensors. Once the future has ended, the next call frees the client's copy.
+  // Sends the contents of a tensor that Client::FromBytes made, which otherwise travel with the
+  // first request that uses it. Does not wait. Does nothing to other tensors. Once the future has
+  // ended, the next call frees the client's copy.
   Future Upload() const;
   // Reading. Submits the tensor first if necessary, and waits.
   absl::StatusOr<std::string> ToBytes() const;  // little-endian, row-major, of sizes()
@@ -186,9 +187,10 @@ class Tensor {
 
   // Gives the tensor another value of its shape and dtype. Tensors that were built from it before
   // still see the old value. When the tensor is realised, its memory is overwritten, unless another
-  // tensor still needs the old contents. An assignment to a view (Reshape, Permute, Transpose, Flip, Shrink, Slice, Select,
-  // Squeeze, Unsqueeze, Narrow, Split, Chunk, Detach, Index without tensors, and views of views) also changes these elements of
-  // what it is a view of, in place under the same condition.
+  // tensor still needs the old contents. An assignment to a view (Reshape, Permute, Transpose,
+  // Flip, Shrink, Slice, Select, Squeeze, Unsqueeze, Narrow, Split, Chunk, Detach, Index without
+  // tensors, and views of views) also changes these elements of what it is a view of, in place
+  // under the same condition.
   void Assign(Operand value);
   // As Assign, but an error is returned, and the tensor stays as it was.
   absl::Status TryAssign(Operand value);
@@ -223,12 +225,12 @@ class Tensor {
   Tensor Contiguous(Site site = Site::current()) const;
   Tensor ContiguousBackward(Site site = Site::current()) const;
 
-  // Several devices (docs/client.md). "CPU" is a name of "CPU:0". Shard: one piece on each device; the pieces follow each other
-  // along an axis. Without `sizes` the pieces are as equal as possible, larger ones first. Every
-  // piece has at least one element along the axis. Replicate: the whole value on each device. To:
-  // the whole value on one device; its bits do not change. A realised tensor keeps its pieces where
-  // they are, and values that are computed from it are in pieces too. The gradient through
-  // Replicate is that of one value.
+  // Several devices (docs/client.md). "CPU" is a name of "CPU:0". Shard: one piece on each device;
+  // the pieces follow each other along an axis. Without `sizes` the pieces are as equal as
+  // possible, larger ones first. Every piece has at least one element along the axis. Replicate:
+  // the whole value on each device. To: the whole value on one device; its bits do not change. A
+  // realised tensor keeps its pieces where they are, and values that are computed from it are in
+  // pieces too. The gradient through Replicate is that of one value.
   Tensor Shard(const std::vector<std::string>& devices, int64_t axis, const Dims& sizes = {},
                Site site = Site::current()) const;
   Tensor Replicate(const std::vector<std::string>& devices, Site site = Site::current()) const;
@@ -244,10 +246,11 @@ class Tensor {
   friend Tensor operator+(Operand a, Operand b);
   friend Tensor operator-(Operand a, Operand b);
   friend Tensor operator*(Operand a, Operand b);
-  // The result for integers is f32. A quotient by 1 + e with e = x.Exp() is computed with Sigmoid, so it and its gradient are finite
-  // where e is not.
+  // The result for integers is f32. A quotient by 1 + e with e = x.Exp() is computed with Sigmoid,
+  // so it and its gradient are finite where e is not.
   friend Tensor operator/(Operand a, Operand b);
-  // The result has the sign of the divisor. That of floats is NumPy's, and exact (fn::Fmod in math.h says up to where).
+  // The result has the sign of the divisor. That of floats is NumPy's, and exact (fn::Fmod in
+  // math.h says up to where).
   friend Tensor operator%(Operand a, Operand b);
   friend Tensor operator&(Operand a, Operand b);
   friend Tensor operator|(Operand a, Operand b);
@@ -339,8 +342,8 @@ class Tensor {
   // One-hot rows in a new last axis.
   Tensor OneHot(int64_t classes, Dtype dtype = Dtype::F32, Site site = Site::current()) const;
 
-  // Reductions. Without axes they reduce over all of them. A tensor that has no axes takes the axes 0 and -1 here,
-  // and one axis of these in all that follow (Argmax to LogSoftmax) and in Flip.
+  // Reductions. Without axes they reduce over all of them. A tensor that has no axes takes the axes
+  // 0 and -1 here, and one axis of these in all that follow (Argmax to LogSoftmax) and in Flip.
   Tensor Sum(Dims axes = {}, bool keep = false, Site site = Site::current()) const;
   Tensor Mean(Dims axes = {}, bool keep = false, Site site = Site::current()) const;
   Tensor Max(Dims axes = {}, bool keep = false, Site site = Site::current()) const;
@@ -353,15 +356,15 @@ class Tensor {
                                     Site site = Site::current()) const;
   Tensor Std(Dims axes = {}, bool keep = false, int64_t correction = 1,
              Site site = Site::current()) const;
-  // The position, as i32, or i64 in an axis of more than 2^31 elements. Of equal elements the first one
-  // counts; a NaN is greater than all others.
+  // The position, as i32, or i64 in an axis of more than 2^31 elements. Of equal elements the first
+  // one counts; a NaN is greater than all others.
   Tensor Argmax(int64_t axis = -1, bool keep = false, Site site = Site::current()) const;
   Tensor Argmin(int64_t axis = -1, bool keep = false, Site site = Site::current()) const;
   // Running sums: for each element the sum of all elements up to it. The dtype is that of Sum.
   Tensor CumSum(int64_t axis = -1, Site site = Site::current()) const;
-  // The sorted values, and the position that each one had before: i32, or i64 in an axis of over 2^31
-  // elements. The order is stable; NaN is larger than all others, and -0 equals 0. About log2(n)^2 / 2
-  // steps for each of the n elements of the axis. TopK gives the first k of them.
+  // The sorted values, and the position that each one had before: i32, or i64 in an axis of over
+  // 2^31 elements. The order is stable; NaN is larger than all others, and -0 equals 0. About
+  // log2(n)^2 / 2 steps for each of the n elements of the axis. TopK gives the first k of them.
   std::pair<Tensor, Tensor> Sort(int64_t axis = -1, bool descending = false,
                                  Site site = Site::current()) const;
   std::pair<Tensor, Tensor> TopK(int64_t k, int64_t axis = -1, bool largest = true,
@@ -391,8 +394,9 @@ Tensor Concat(std::span<const Tensor> parts, int64_t axis = 0, Site site = Site:
 Tensor Stack(std::span<const Tensor> parts, int64_t axis = 0, Site site = Site::current());
 
 // d(loss)/d(target) for every target; zeros for a target that the loss does not depend on.
-// Tensors that were realised, or read, are no exception: gradients flow through them. FAILED_PRECONDITION for a loss whose graph is
-// gone: a tensor that it was computed from was assigned another value meanwhile, or nothing that it was computed from is left.
+// Tensors that were realised, or read, are no exception: gradients flow through them.
+// FAILED_PRECONDITION for a loss whose graph is gone: a tensor that it was computed from was
+// assigned another value meanwhile, or nothing that it was computed from is left.
 absl::StatusOr<std::vector<Tensor>> Gradient(const Tensor& loss, std::span<const Tensor> targets,
                                              Site site = Site::current());
 
@@ -411,9 +415,9 @@ inline absl::Status Realize(std::initializer_list<Tensor> tensors) {
   return Realize(std::span(tensors.begin(), tensors.size()));
 }
 // The same without waiting: the tensors are realised at once, and the daemon computes them. If it
-// cannot, a tensor that is new carries the error of the daemon, and one that Assign gave a new value
-// keeps its old contents. The next Submit, Realize or Client::Sync returns the error, once, unless a
-// read did. An error that is returned here means that nothing was sent.
+// cannot, a tensor that is new carries the error of the daemon, and one that Assign gave a new
+// value keeps its old contents. The next Submit, Realize or Client::Sync returns the error, once,
+// unless a read did. An error that is returned here means that nothing was sent.
 absl::Status Submit(std::span<const Tensor> tensors);
 inline absl::Status Submit(std::initializer_list<Tensor> tensors) {
   return Submit(std::span(tensors.begin(), tensors.size()));

@@ -81,8 +81,8 @@ class Config {
   absl::Status Set(std::string_view key, std::string_view text, ConfigSource source,
                    std::string_view where = {});
 
-  // Errors of the next two functions: the first one. With `all` they are added there, every one of them, and what
-  // is returned is OK.
+  // Errors of the next two functions: the first one. With `all` they are added there, every one of
+  // them, and what is returned is OK.
 
   // Takes every UOPD_AREA_NAME out of `environment` ("NAME=value", null-terminated as environ). A
   // variable that starts with a known area but names no setting is an error, since it is most
@@ -90,20 +90,21 @@ class Config {
   absl::Status SetFromEnvironment(const char* const* environment, Problems* all = nullptr);
 
   // Takes --area-name=value, --area-name value, --bool-setting, and the short spellings --listen,
-  // --http-listen, --data-dir, --ready-file, --config. `args` excludes the program's name. The word behind a flag of
-  // a bool is its value, unless it begins with "-".
+  // --http-listen, --data-dir, --ready-file, --config. `args` excludes the program's name. The word
+  // behind a flag of a bool is its value, unless it begins with "-".
   absl::StatusOr<CommandLine> SetFromFlags(std::span<const char* const> args,
                                            Problems* all = nullptr);
 
-  // Replaces the defaults that depend on the machine and the process's limits (server.data_dir, limits.total_bytes,
-  // compile.threads, tune.workers, and cache.max_bytes of a cache in memory) by their values. Call it after all sources have been read; fails when no home folder is known.
+  // Replaces the defaults that depend on the machine and the process's limits (server.data_dir,
+  // limits.total_bytes, compile.threads, tune.workers, and cache.max_bytes of a cache in memory) by
+  // their values. Call it after all sources have been read; fails when no home folder is known.
   absl::Status ResolveDefaults();
 
   // Every setting with its text and source, in table order.
   std::vector<Value> Values() const;
   ConfigSource source(std::string_view key) const;  // REQUIRES: a known key
-  // The setting with its text and where that comes from, as messages begin: "uopd.toml:12: setting log.level (loud)",
-  // "setting log.level (loud) from --log-level". REQUIRES: a known key.
+  // The setting with its text and where that comes from, as messages begin: "uopd.toml:12: setting
+  // log.level (loud)", "setting log.level (loud) from --log-level". REQUIRES: a known key.
   std::string Subject(std::string_view key) const;
   // OK, or an error of the same code whose text begins so.
   absl::Status About(std::string_view key, const absl::Status& status) const;

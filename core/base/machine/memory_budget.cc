@@ -7,11 +7,12 @@ namespace uopd {
 namespace {
 
 constexpr int64_t kMiB = 1 << 20;
-// A worker with LLVM: 24 MiB of its own while it compiles random graphs, and what one large kernel takes more.
+// A worker with LLVM: 24 MiB of its own while it compiles random graphs, and what one large kernel
+// takes more.
 constexpr int64_t kWorkerBytes = 64 * kMiB;
-// The daemon without what it holds for clients: programs, small graphs that are being compiled, messages that are being read, and
-// what malloc keeps of all that. Two processors with all of it at once had up to 400 MiB (uopd_chaos confined), while workers had
-// less than their share.
+// The daemon without what it holds for clients: programs, small graphs that are being compiled,
+// messages that are being read, and what malloc keeps of all that. Two processors with all of it at
+// once had up to 400 MiB (uopd_chaos confined), while workers had less than their share.
 constexpr int64_t kDaemonBytes = 320 * kMiB, kDaemonProcessorBytes = 16 * kMiB;
 constexpr int64_t kRetireBytes = 1024 * kMiB;
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// How the memory that this process and its workers may use is divided: what clients get when nobody has said it, and how many
-// workers may exist. All of them are in the same control group, so their sum must stay below its limit: at the limit the
-// kernel kills one of them.
+// How the memory that this process and its workers may use is divided: what clients get when nobody
+// has said it, and how many workers may exist. All of them are in the same control group, so their
+// sum must stay below its limit: at the limit the kernel kills one of them.
 //
 //   limit = daemon + workers + clients + what freed buffers keep
 //
-// The shares are measured (docs/operations/limits.md, "Memory and processors"). Where the limit is so small that they do not fit, clients
-// get an eighth; workers are then killed before the daemon is.
+// The shares are measured (docs/operations/limits.md, "Memory and processors"). Where the limit is
+// so small that they do not fit, clients get an eighth; workers are then killed before the daemon
+// is.
 #pragma once
 #include <cstdint>
 

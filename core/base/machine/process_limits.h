@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What this process may use of the machine: memory and processors, by the machine itself, by its control groups and by its
-// affinity.
+// What this process may use of the machine: memory and processors, by the machine itself, by its
+// control groups and by its affinity.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -19,7 +19,8 @@ struct ProcessLimits {
 
   // As they are now.
   static ProcessLimits Read(const ControlGroups& groups);
-  // As they were when this was first called. The numbers of threads come from here, so that they fit each other. Thread-safe.
+  // As they were when this was first called. The numbers of threads come from here, so that they
+  // fit each other. Thread-safe.
   static const ProcessLimits& AtStart();
 
   int64_t memory_bytes() const { return memory ? memory->bytes : machine_bytes; }

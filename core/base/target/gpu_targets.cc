@@ -17,8 +17,8 @@ struct Chip {
   int capability = 0;  // of NVIDIA: 80 is 8.0
   int warp_lanes = 32;
 };
-// Sources: CUDA C programming guide, technical specifications per compute capability; AMD's white papers of
-// CDNA2, CDNA3, RDNA3 and RDNA4.
+// Sources: CUDA C programming guide, technical specifications per compute capability; AMD's white
+// papers of CDNA2, CDNA3, RDNA3 and RDNA4.
 constexpr Chip kChips[] = {
     {"sm_75", 72, 64, 6, 75},       {"sm_80", 108, 163, 40, 80},  {"sm_86", 84, 99, 6, 86},
     {"sm_89", 128, 99, 72, 89},     {"sm_90", 132, 227, 50, 90},  {"sm_90a", 132, 227, 50, 90},

@@ -20,9 +20,9 @@ constexpr Layouts kMma8 = {32, "k2 k3 r0 r1 r2 | k0 k1 r3 k4", "k2 k3 c0 c1 c2 |
                            "c1 c2 r0 r1 r2 | c0 r3"};
 constexpr Layouts kMma32 = {8, "k0 k1 r0 r1 r2 | r3 k2", "k0 k1 c0 c1 c2 | k2",
                             "c1 c2 r0 r1 r2 | c0 r3"};
-// The same instruction. Which step of the sum has which number is free, as long as both operands agree: here a lane holds two
-// neighbouring steps, as it holds two neighbouring columns of a result. So a result can be an operand (attention).
-// The other numbering suits MATRIX_LOAD.
+// The same instruction. Which step of the sum has which number is free, as long as both operands
+// agree: here a lane holds two neighbouring steps, as it holds two neighbouring columns of a
+// result. So a result can be an operand (attention). The other numbering suits MATRIX_LOAD.
 constexpr Layouts kMma32Pairs = {8, "k1 k2 r0 r1 r2 | r3 k0", "k1 k2 c0 c1 c2 | k0",
                                  "c1 c2 r0 r1 r2 | c0 r3"};
 // 16 x 16 results of 64 lanes.
@@ -73,7 +73,8 @@ std::vector<MatrixInstruction> WarpgroupMatrixInstructions() {
                              {"i8", I8, I32, 32},
                              {"u8", U8, I32, 32},
                              {"tf32", TF32, F32, 8}};
-  // Each warp holds 16 rows. A lane's results lie in two rows, eight apart, two by two in each eight columns.
+  // Each warp holds 16 rows. A lane's results lie in two rows, eight apart, two by two in each
+  // eight columns.
   constexpr std::pair<int, const char*> kPlaces[] = {
       {256, "c1 c2 r0 r1 r2 r4 r5 | c0 r3 c3 c4 c5 c6 c7"},
       {128, "c1 c2 r0 r1 r2 r4 r5 | c0 r3 c3 c4 c5 c6"},

@@ -9,10 +9,10 @@
 namespace uopd {
 namespace {
 
-// What cost models take for every chip but its clock: an H100. Sources: NVIDIA's white paper of H100
-// (products, shared memory); the second level, the memory, the barrier and the launch were measured
-// on H100 and H200 (docs/figures.md). Each field decides tiles, so a chip gets a figure of its own
-// together with timings of its kernels.
+// What cost models take for every chip but its clock: an H100. Sources: NVIDIA's white paper of
+// H100 (products, shared memory); the second level, the memory, the barrier and the launch were
+// measured on H100 and H200 (docs/figures.md). Each field decides tiles, so a chip gets a figure of
+// its own together with timings of its kernels.
 constexpr Speeds kGpu = {
     .vector_products = 0,
     .products = 128,
@@ -29,7 +29,8 @@ constexpr Speeds kGpu = {
 };
 
 // The highest clocks, which say how long a launch takes at least. Sources: the makers' data sheets
-// of RTX 6000, A100, A6000, L40S, H100 SXM, B200, RTX 5090, MI250X, MI300X, RX 7900 XTX, RX 9070 XT.
+// of RTX 6000, A100, A6000, L40S, H100 SXM, B200, RTX 5090, MI250X, MI300X, RX 7900 XTX, RX 9070
+// XT.
 struct ChipClock {
   std::string_view arch;
   double ghz;

@@ -44,9 +44,9 @@ struct MatrixInstruction {
   std::string name;  // as renderers know it: "avx512_bf16"
   int m = 0, n = 0, k = 0;
   DtypeNumber a = DtypeNumber::Void, b = DtypeNumber::Void, sum = DtypeNumber::Void;
-  // Of instructions whose operands lie in the registers of a warp: where. Else empty. If only the sum has a
-  // place, the instruction reads its operands from shared memory (GROUP_MMA in docs/ir_linear.md); the
-  // lanes of the sum are those of several warps.
+  // Of instructions whose operands lie in the registers of a warp: where. Else empty. If only the
+  // sum has a place, the instruction reads its operands from shared memory (GROUP_MMA in
+  // docs/ir_linear.md); the lanes of the sum are those of several warps.
   Fragment a_place, b_place, sum_place;
   bool of_warp() const { return !sum_place.lane.empty(); }
   bool in_shared() const { return of_warp() && a_place.lane.empty(); }
@@ -68,8 +68,9 @@ struct Target {
   bool has_exp2 = false;     // EXP2 of f32 is one instruction, within 2 ulp
   bool has_max = false;      // MAX of f32 is one instruction, NaN if an operand is NaN
   // The dtypes that its kernels may load, store and convert. Floats under 32 bits are computed in
-  // f32; bf16, fp8 and tf32 are stored as bits. With bf16 or tf32, f32 is converted to it by an instruction; every
-  // target stores and loads both. A kernel that needs another dtype is UNIMPLEMENTED.
+  // f32; bf16, fp8 and tf32 are stored as bits. With bf16 or tf32, f32 is converted to it by an
+  // instruction; every target stores and loads both. A kernel that needs another dtype is
+  // UNIMPLEMENTED.
   DtypeNumberSet dtypes{DtypeNumber::Bool, DtypeNumber::I8,  DtypeNumber::U8,  DtypeNumber::I16,
                         DtypeNumber::U16,  DtypeNumber::I32, DtypeNumber::U32, DtypeNumber::I64,
                         DtypeNumber::U64,  DtypeNumber::F16, DtypeNumber::F32, DtypeNumber::F64};

@@ -56,7 +56,8 @@ class ExemplarSlots {
 
  private:
   struct Slot {
-    // Twice the milliseconds since the epoch, and 1 more for a traced request; 0: no exemplar yet. Changes with the rest.
+    // Twice the milliseconds since the epoch, and 1 more for a traced request; 0: no exemplar yet.
+    // Changes with the rest.
     std::atomic<int64_t> stamp{0};
     std::atomic_flag busy;  // guards the rest
     uint8_t size = 0;

@@ -32,8 +32,8 @@ inline bool LogEnabled(LogLevel level) {
   return level >= log_internal::level.load(std::memory_order_relaxed);
 }
 
-// Appends to `path` from now on; an empty path means stderr. A file that is not there is made with `mode`. On failure the
-// destination stays as it was.
+// Appends to `path` from now on; an empty path means stderr. A file that is not there is made with
+// `mode`. On failure the destination stays as it was.
 absl::Status OpenLogFile(const std::string& path, unsigned mode = 0600);
 // Opens the same path again. Called on SIGHUP, after the file has been rotated.
 absl::Status ReopenLogFile();
@@ -55,7 +55,8 @@ struct LogField {
 
 void WriteLog(LogLevel level, std::string_view message, std::initializer_list<LogField> fields);
 
-// A value that a client chose, cut to kClientTextBytes. A value that was cut ends with its full size.
+// A value that a client chose, cut to kClientTextBytes. A value that was cut ends with its full
+// size.
 inline constexpr size_t kClientTextBytes = 200;
 std::string ClientText(std::string_view value);
 

@@ -32,7 +32,8 @@ absl::Status LogSink::Reopen() {
 }
 
 absl::StatusOr<LogSink::Target> LogSink::OpenPath(const std::string& path, unsigned mode) {
-  // The log goes to pipes and terminals too, and through links of this user: but not where somebody else wants it.
+  // The log goes to pipes and terminals too, and through links of this user: but not where somebody
+  // else wants it.
   UOPD_ASSIGN(const std::string real, FollowOwnLinks(path));
   struct stat info{};
   const bool is_link = lstat(real.c_str(), &info) == 0 && S_ISLNK(info.st_mode);  // of a stream

@@ -8,8 +8,9 @@
 namespace uopd {
 namespace {
 
-// Fields whose values the daemon makes: states, its own files and addresses, counts, names of kernels and devices. Request ids,
-// titles, constants and sizes of graphs and the texts of errors are not among them.
+// Fields whose values the daemon makes: states, its own files and addresses, counts, names of
+// kernels and devices. Request ids, titles, constants and sizes of graphs and the texts of errors
+// are not among them.
 constexpr auto kOwn = std::to_array<std::string_view>(
     {"all_finished", "allowed", "attempt",  "buffers", "bytes",   "code",        "data_dir",
      "device",       "dropped", "ended",    "ending",  "entries", "exit_status", "failed",

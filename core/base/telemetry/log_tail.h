@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The latest lines of the log, in memory, for operators (uopctl diagnose): as they are written, but without the values that a
-// client may have chosen. Of an error only its code stays.
+// The latest lines of the log, in memory, for operators (uopctl diagnose): as they are written, but
+// without the values that a client may have chosen. Of an error only its code stays.
 //
 // Bounded in lines and bytes. Thread-safe.
 #pragma once
@@ -31,8 +31,8 @@ class LogTail {
   size_t bytes_ UOPD_GUARDED_BY(mu_) = 0;
 };
 
-// What the tail has of the value of a field: all of it where the daemon itself makes values of this key, the code of an error,
-// otherwise nothing.
+// What the tail has of the value of a field: all of it where the daemon itself makes values of this
+// key, the code of an error, otherwise nothing.
 std::string_view TailValue(std::string_view key, std::string_view value);
 
 }  // namespace uopd

@@ -3,7 +3,8 @@
 // the file of its opt (opts/kinds/).
 //
 // From the table come: parsing and printing, the check of what an opt names, OptPlan::Add, the
-// moves of the search, how opts change the length of a kernel, and the list in docs/codegen/opts.md.
+// moves of the search, how opts change the length of a kernel, and the list in
+// docs/codegen/opts.md.
 #pragma once
 #include <cstdint>
 #include <span>

@@ -46,8 +46,9 @@ struct LayoutRule {
 absl::StatusOr<LayoutRule> RuleOf(UOpContext& ctx, UOp u, std::span<const Layout* const> sources,
                                   std::string_view default_device);
 
-// The value in this layout: a MULTI of a COPY of a part, or of all of it, to each device. REQUIRES: there are devices; the sizes of a
-// sharded layout are those of pieces of the value, whose size along the axis is a number.
+// The value in this layout: a MULTI of a COPY of a part, or of all of it, to each device. REQUIRES:
+// there are devices; the sizes of a sharded layout are those of pieces of the value, whose size
+// along the axis is a number.
 UOp Divided(UOpContext& ctx, UOp value, const Layout& to);
 
 // The parts of the pieces in [begin, begin + length) along the axis of a sharded layout. If no

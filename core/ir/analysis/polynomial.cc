@@ -126,8 +126,9 @@ class Question {
   bool IsNeverNegative(const Polynomial& p) {
     if (steps_++ >= kMostSteps) return false;
     if (const auto least = Least(p); least && *least >= 0) return true;
-    // Maxima and choices are taken by cases before quotients are replaced by their bounds: quotients inside of them may
-    // cancel then. A quotient that is replaced loses what was rounded off.
+    // Maxima and choices are taken by cases before quotients are replaced by their bounds:
+    // quotients inside of them may cancel then. A quotient that is replaced loses what was rounded
+    // off.
     for (const Monomial& m : p.terms) {
       if (m.atoms.size() != 1) continue;
       const UOp u = m.atoms[0];

@@ -38,8 +38,8 @@ struct SizeTerm {
   std::vector<UOp> atoms;
   int64_t factor;
 };
-// The polynomial, each term once, in an order that depends on the nodes' ids. Nullopt if the expression has too many
-// terms or too large numbers. REQUIRES: dtype index.
+// The polynomial, each term once, in an order that depends on the nodes' ids. Nullopt if the
+// expression has too many terms or too large numbers. REQUIRES: dtype index.
 std::optional<std::vector<SizeTerm>> TermsOf(UOpContext& ctx, UOp dim);
 
 // dim / n if every term of the polynomial is a multiple of n, as in 4 * v + 8 for n = 4; else null.

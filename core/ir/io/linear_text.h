@@ -5,8 +5,9 @@
 //   variables n m
 //   %0 = ...
 //
-// The second line names the variables in the order of a launch; it is left out if there are none. The rest is
-// the graph as print.h prints it; its last node is the LINEAR. ParseLinear(PrintLinear(x)) is x.
+// The second line names the variables in the order of a launch; it is left out if there are none.
+// The rest is the graph as print.h prints it; its last node is the LINEAR.
+// ParseLinear(PrintLinear(x)) is x.
 #pragma once
 #include <string>
 #include <string_view>

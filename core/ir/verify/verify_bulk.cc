@@ -106,8 +106,8 @@ class BulkOrder {
  private:
   static constexpr size_t kNone = SIZE_MAX;
 
-  // The barriers that the lines of a loop wait for, or that its copies signal, are waited for anew in each iteration
-  // and behind the loop.
+  // The barriers that the lines of a loop wait for, or that its copies signal, are waited for anew
+  // in each iteration and behind the loop.
   void ForgetWaits(size_t range) {
     for (size_t i = range + 1; i < end_[range]; ++i) {
       if (lines_[i].Is({Op::BULK_COPY, Op::BULK_WAIT}))

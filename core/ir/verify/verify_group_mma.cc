@@ -160,8 +160,9 @@ class OrderCheck {
   const std::span<const UOp> lines_;
   UOp* maybe_culprit_;
   std::vector<size_t> end_;  // RANGE -> its END
-  // Ids of BUFFERs. Shared arrays: those that GROUP_MMAs read; of them those that copies go to, those that were stored
-  // to since the last fence, and those that were fenced since the last barrier.
+  // Ids of BUFFERs. Shared arrays: those that GROUP_MMAs read; of them those that copies go to,
+  // those that were stored to since the last fence, and those that were fenced since the last
+  // barrier.
   std::set<uint32_t> read_, copied_, stored_, fenced_;
   std::set<uint32_t> begun_, batch_;         // accumulators
   std::vector<std::set<uint32_t>> batches_;  // the oldest first

@@ -175,7 +175,8 @@ class RoleCheck {
         Cat("a BULK_EXPECT of ", expected.ints()[0], " bytes, and the copies have ", bytes_));
   }
 
-  // Whether another role arrives at what copies wait for, and another role waits for what a role arrives at.
+  // Whether another role arrives at what copies wait for, and another role waits for what a role
+  // arrives at.
   absl::Status Partners() {
     const auto has_other = [](const auto& sets, uint32_t array, uint32_t role) {
       const auto it = sets.find(array);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Kernels for blocks of threads in a language of the C family (docs/ir_linear.md, "Blocks"): what the languages
-// of GPUs share. A vector is one variable for each lane. An access of several lanes is done 16 bytes at a time
-// where its address is known to be aligned, else lane by lane.
+// Kernels for blocks of threads in a language of the C family (docs/ir_linear.md, "Blocks"): what
+// the languages of GPUs share. A vector is one variable for each lane. An access of several lanes
+// is done 16 bytes at a time where its address is known to be aligned, else lane by lane.
 //
-// In kernels whose threads wait for each other, or exchange values, all threads of a block poll together: a
-// thread that returned alone would be missed.
+// In kernels whose threads wait for each other, or exchange values, all threads of a block poll
+// together: a thread that returned alone would be missed.
 #pragma once
 #include <string>
 
@@ -57,7 +57,8 @@ class BlockWriter : public CLikeWriter {
   virtual std::string_view shared_word() const = 0;
   // Everything before the function.
   virtual std::string Prelude(const std::string& body) = 0;
-  // A type of so many elements, 16 bytes or fewer, aligned to its size. "" if the language has none.
+  // A type of so many elements, 16 bytes or fewer, aligned to its size. "" if the language has
+  // none.
   virtual std::string WideType(ir::Dtype d, int64_t lanes) = 0;
   virtual std::string WideLane(const std::string& wide, int64_t lane) const = 0;
   // The value of x in the thread whose number differs by the mask.

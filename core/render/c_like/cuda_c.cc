@@ -147,7 +147,8 @@ class CudaWriter final : public BlockWriter {
     // No thread ends while its matrix instructions run.
     const std::string_view wait =
         has_groups() ? "asm volatile(\"wgmma.wait_group.sync.aligned 0;\" : : : \"memory\"); " : "";
-    // The word is in the host's memory, and a read of it by each warp takes a chip's bus for half a microsecond.
+    // The word is in the host's memory, and a read of it by each warp takes a chip's bus for half a
+    // microsecond.
     Put("if (__syncthreads_or(", ThreadNumber(0), " == 0 && *stop)) ", wait.empty() ? "" : "{ ",
         wait, wait.empty() ? "return;" : "return; }");
   }
@@ -158,8 +159,8 @@ class CudaWriter final : public BlockWriter {
                ", ", mask, ")");
   }
 
-  // The address of an element as instructions for shared memory take it: one number for all arrays, and an offset that
-  // compilers put into the instruction.
+  // The address of an element as instructions for shared memory take it: one number for all arrays,
+  // and an offset that compilers put into the instruction.
   std::string At(UOp index) {
     uses_shared_at_ = true;
     return Cat("shared_at + (uint32_t)(", SharedPlace(index), ")");

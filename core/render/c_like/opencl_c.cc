@@ -62,7 +62,8 @@ class OpenClWriter final : public BlockWriter {
   std::string_view global_space() const override { return "global "; }
   std::string_view shared_space() const override { return "local "; }
   std::string_view restrict_word() const override { return "restrict"; }
-  // PoCL takes minutes to compile a hundred branches in a row, and vectorises across work items only without any.
+  // PoCL takes minutes to compile a hundred branches in a row, and vectorises across work items
+  // only without any.
   bool loads_without_branches() const override { return true; }
   std::string BlockNumber(int64_t d) const override { return Cat("get_group_id(", d, ")"); }
   std::string ThreadNumber(int64_t d) const override { return Cat("get_local_id(", d, ")"); }

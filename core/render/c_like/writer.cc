@@ -156,7 +156,8 @@ absl::Status CLikeWriter::Range(UOp u) {
     Open(Cat("for (", type, " ", chunk, " = 0; ", chunk, " < ", to, "; ", chunk, " += ", u.tag(),
              ")"));
     Poll();
-    // The end of the last chunk is compared as a distance: chunk + tag may be over the type's maximum.
+    // The end of the last chunk is compared as a distance: chunk + tag may be over the type's
+    // maximum.
     from = chunk;
     to = Cat("(", to, " - ", chunk, " > ", u.tag(), " ? ", chunk, " + ", u.tag(), " : ", to, ")");
   }
@@ -204,8 +205,8 @@ absl::Status CLikeWriter::Cast(UOp u) {
   return absl::OkStatus();
 }
 
-// Truncates and saturates; NaN is 0. The limits of the comparisons are 0 or powers of two, exact in every float
-// that reaches them; f16 is compared as f32.
+// Truncates and saturates; NaN is 0. The limits of the comparisons are 0 or powers of two, exact in
+// every float that reaches them; f16 is compared as f32.
 std::string CLikeWriter::Saturated(Dtype from, Dtype to, const std::string& x) const {
   const Dtype compared = from == Dtype::F64 ? Dtype::F64 : Dtype::F32;
   const ir::IntRange range = ir::RangeOf(to);

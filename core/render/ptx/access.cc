@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Loads and stores of PtxMemory: of one element, and of up to 16 bytes at once.
 //
-// Several elements of 8 or 16 bits are words of 32 bits in a wide access; prmt picks bytes of two words: selector
-// digit 0 to 3 is a byte of the first, 4 to 7 one of the second, and 8 more repeats the byte's sign.
+// Several elements of 8 or 16 bits are words of 32 bits in a wide access; prmt picks bytes of two
+// words: selector digit 0 to 3 is a byte of the first, 4 to 7 one of the second, and 8 more repeats
+// the byte's sign.
 #include "core/render/ptx/memory.h"
 
 namespace uopd::render {
@@ -45,8 +46,8 @@ std::string PtxElementOf(PtxText& text, Dtype d, const std::string& word, int64_
   return text.New(kPtxWord, "prmt.b32", word, ", 0, 0x", digits);
 }
 
-// The word whose elements, of so many bytes, are those of the registers; the upper half of a word of two bytes is
-// anything.
+// The word whose elements, of so many bytes, are those of the registers; the upper half of a word
+// of two bytes is anything.
 std::string PtxWordOf(PtxText& text, const std::vector<std::string>& x, int64_t bytes) {
   if (x.size() == 1) return x[0];
   if (x.size() == 2)
@@ -56,8 +57,8 @@ std::string PtxWordOf(PtxText& text, const std::vector<std::string>& x, int64_t 
   return text.New(kPtxWord, "prmt.b32", low, ", ", high, ", 0x5410");
 }
 
-// The u32 whose lower half is element i of a vector, not its last one, and whose upper half is the next one, where they were taken out of
-// one (as QuadStore does); null: they were not.
+// The u32 whose lower half is element i of a vector, not its last one, and whose upper half is the
+// next one, where they were taken out of one (as QuadStore does); null: they were not.
 UOp PtxMaybeWhole(UOp value, int64_t i) {
   if (!value.Is(ir::Op::STACK)) return UOp();
   const auto half = [&](int64_t at) {

@@ -72,8 +72,8 @@ std::string PtxValues::IntToInt(Dtype from, Dtype to, const std::string& x) {
   return Wrapped(to, x);
 }
 
-// Truncates and saturates; NaN is 0. The conversion saturates at the limits of 32 or 64 bits, and what it makes of
-// NaN depends on the types.
+// Truncates and saturates; NaN is 0. The conversion saturates at the limits of 32 or 64 bits, and
+// what it makes of NaN depends on the types.
 std::string PtxValues::FloatToInt(Dtype from, Dtype to, const std::string& x) {
   const PtxRegister kind = PtxRegisterOf(to);
   const std::string_view type = PtxAluType(to), source = PtxAluType(from);

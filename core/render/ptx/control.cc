@@ -23,7 +23,8 @@ void PtxControl::Poll() {
   polls_ = true;
   std::string word;
   if (kernel_.together) {
-    // The word is in the host's memory, and a read of it by each warp takes a chip's bus for half a microsecond.
+    // The word is in the host's memory, and a read of it by each warp takes a chip's bus for half a
+    // microsecond.
     const std::string thread = text_.New(kPtxWord, "mov.u32", "%tid.x");
     const std::string first = text_.New(kPtxPredicate, "setp.eq.u32", thread, ", 0");
     word = text_.New(kPtxWord, "mov.u32", "0");
@@ -34,8 +35,8 @@ void PtxControl::Poll() {
   std::string stop = text_.New(kPtxPredicate, "setp.ne.s32", word, ", 0");
   if (kernel_.together) stop = text_.New(kPtxPredicate, "bar.red.or.pred", "0, ", stop);
   if (!kernel_.has_groups) return text_.PutIf(stop, "ret");
-  // No thread ends while its matrix instructions run. The wait is in a block of its own: a compiler that sees only a
-  // predicate before it adds a wait for all threads.
+  // No thread ends while its matrix instructions run. The wait is in a block of its own: a compiler
+  // that sees only a predicate before it adds a wait for all threads.
   const std::string on = text_.FreshLabel();
   text_.PutIf(Cat("!", stop), "bra ", on);
   text_.Put("wgmma.wait_group.sync.aligned 0");
@@ -43,9 +44,9 @@ void PtxControl::Poll() {
   text_.Label(on);
 }
 
-// The body runs, then the number grows and is compared. A loop that polls every n iterations is two loops: the outer
-// one polls and sets the inner one's limit, at most n further and at most the size. Nothing goes beyond the size, so
-// nothing overflows.
+// The body runs, then the number grows and is compared. A loop that polls every n iterations is two
+// loops: the outer one polls and sets the inner one's limit, at most n further and at most the
+// size. Nothing goes beyond the size, so nothing overflows.
 void PtxControl::Begin(UOp range) {
   const PtxRegister kind = PtxRegisterOf(range.dtype());
   Loop loop;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// What the threads of a kernel do in PTX besides computing: loops, polls of the stop word, barriers, exchanged values,
-// numbers of blocks and threads.
+// What the threads of a kernel do in PTX besides computing: loops, polls of the stop word,
+// barriers, exchanged values, numbers of blocks and threads.
 //
-// In kernels whose threads wait for each other, or exchange values, all threads of a block poll together: a thread
-// that returned alone would be missed.
+// In kernels whose threads wait for each other, or exchange values, all threads of a block poll
+// together: a thread that returned alone would be missed.
 #pragma once
 #include <vector>
 

@@ -28,8 +28,8 @@ struct WordDivision {
 
 }  // namespace
 
-// With factor = (2^k + e) / divisor the product is x / divisor + x e / (divisor 2^k). The second part changes no quotient
-// if it is below 1 / divisor.
+// With factor = (2^k + e) / divisor the product is x / divisor + x e / (divisor 2^k). The second
+// part changes no quotient if it is below 1 / divisor.
 std::optional<Reciprocal> ReciprocalOf(uint32_t divisor, uint32_t largest) {
   for (int shift = 0; shift < 32; ++shift) {
     const ir::Int128 power = ir::Int128{1} << (32 + shift);

@@ -24,7 +24,8 @@ absl::StatusOr<PtxGroupInstruction> PtxGroupMma(const Target& target, UOp u) {
     if (!i.in_shared() || i.m != mma.m || i.n != mma.n || i.k != mma.k ||
         static_cast<int64_t>(i.a) != mma.a || static_cast<int64_t>(i.b) != mma.b)
       continue;
-    // The accumulator stays, and the factors keep their signs. Only elements of 16 bits may lie across the sum.
+    // The accumulator stays, and the factors keep their signs. Only elements of 16 bits may lie
+    // across the sum.
     const bool is_float = i.sum == DtypeNumber::F32;
     const bool halves = i.a == DtypeNumber::BF16 || i.a == DtypeNumber::F16;
     std::string after = is_float ? ", 1, 1, 1" : ", 1";

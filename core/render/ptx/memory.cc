@@ -19,7 +19,8 @@ constexpr int64_t kMostOffset = int64_t{1} << 24;
 
 UOp PtxBase(UOp index) { return ir::MaybeBaseOf(index.src(0)); }
 
-// An index as a value and a constant that is added to it. The value is null if all of it is constant.
+// An index as a value and a constant that is added to it. The value is null if all of it is
+// constant.
 struct PtxIndexParts {
   UOp maybe_value;
   int64_t constant = 0;
@@ -112,8 +113,8 @@ std::string PtxMemory::Scaled(UOp base, UOp x, int64_t bytes) {
   return scopes_.back()[key] = out;
 }
 
-// An index x + c is the address of x with the offset c: indices of the same x share one register. This is exact, as
-// index arithmetic of 32 bits does not wrap.
+// An index x + c is the address of x with the offset c: indices of the same x share one register.
+// This is exact, as index arithmetic of 32 bits does not wrap.
 void PtxMemory::Index(UOp u) {
   Place place;
   place.base = PtxBase(u);

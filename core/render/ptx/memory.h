@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Memory of a kernel as PTX: buffers, shared and private arrays, addresses, loads and stores.
 //
-// A private array whose indices are all constants is registers, one for each element; others lie in local memory.
-// Buffers that the kernel never stores to are loaded through the read-only path (.nc).
+// A private array whose indices are all constants is registers, one for each element; others lie in
+// local memory. Buffers that the kernel never stores to are loaded through the read-only path
+// (.nc).
 #pragma once
 #include <vector>
 
@@ -31,7 +32,8 @@ class PtxMemory {
   void Store(ir::UOp u);
   void MatrixLoad(ir::UOp u);
   void AsyncCopy(ir::UOp u);
-  // A BULK_INIT, BULK_EXPECT, BULK_COPY, BULK_WAIT or BULK_ARRIVE; `maybe_map`: the register with the address of a copy's map.
+  // A BULK_INIT, BULK_EXPECT, BULK_COPY, BULK_WAIT or BULK_ARRIVE; `maybe_map`: the register with
+  // the address of a copy's map.
   void Bulk(ir::UOp u, const std::string& maybe_map);
   // UNIMPLEMENTED: the target has no such matrix instruction.
   absl::Status GroupMma(const Target& target, ir::UOp u);

@@ -15,7 +15,8 @@ namespace {
 using ir::Op;
 using ir::UOp;
 
-// One kernel. The parts of the text share `text_`; this class knows which line is whose, and the text around.
+// One kernel. The parts of the text share `text_`; this class knows which line is whose, and the
+// text around.
 class PtxKernel {
  public:
   explicit PtxKernel(const Request& request)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The text of a kernel in PTX while it is written: instructions, registers, labels, and the operands of each value.
+// The text of a kernel in PTX while it is written: instructions, registers, labels, and the
+// operands of each value.
 //
 // Not thread-safe. The context must outlive the object.
 #pragma once
@@ -33,8 +34,8 @@ class PtxText {
     Append(body_, "  ", predicate.empty() ? "" : "@", predicate, predicate.empty() ? "" : " ",
            parts..., ";\n");
   }
-  // An instruction whose first operand is a new register, which it returns. The instruction's name, and the other
-  // operands with their commas.
+  // An instruction whose first operand is a new register, which it returns. The instruction's name,
+  // and the other operands with their commas.
   template <class... T>
   std::string New(PtxRegister kind, std::string_view instruction, const T&... operands) {
     std::string out = Fresh(kind);

@@ -113,7 +113,8 @@ std::string PtxValues::AluLane(UOp u, int64_t lane, std::string_view instruction
   if (d == Dtype::Bool) return OfBools(u, lane, instruction);
   // Bitwise operations have no sign.
   const bool bitwise = u.Is({Op::AND, Op::OR, Op::XOR});
-  // A sum, difference or product has the same low bits whatever the sign; the signed form of each exists.
+  // A sum, difference or product has the same low bits whatever the sign; the signed form of each
+  // exists.
   const bool wraps = !ir::IsFloat(d) && u.Is({Op::ADD, Op::SUB, Op::MUL, Op::NEG});
   const std::string_view type = bitwise ? PtxMoveType(d)
                                 : wraps ? (IsLongInPtx(d) ? "s64" : "s32")

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Operations on values as PTX: arithmetic, comparisons, conversions, lanes of vectors.
 //
-// Floats are rounded to nearest at every operation (.rn), so that no compiler contracts two of them, and keep their
-// denormals.
+// Floats are rounded to nearest at every operation (.rn), so that no compiler contracts two of
+// them, and keep their denormals.
 #pragma once
 #include "core/base/status.h"
 #include "core/render/ptx/text.h"
@@ -17,8 +17,8 @@ class PtxValues {
  public:
   explicit PtxValues(PtxText& text) : text_(text) {}
 
-  // An elementwise op, STACK or GEP. UNIMPLEMENTED names an op that has no rendering: functions of f64 but SQRT and
-  // TRUNC.
+  // An elementwise op, STACK or GEP. UNIMPLEMENTED names an op that has no rendering: functions of
+  // f64 but SQRT and TRUNC.
   absl::Status Line(ir::UOp u);
 
  private:

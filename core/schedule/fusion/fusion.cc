@@ -218,7 +218,8 @@ class Fuser {
     if (trips > 0 && tiled_products_.IsBesideTiles(u)) trips = 0;
     const double realised = costs_.OfRealising(info, trips);
     const bool must = MustRealise(u) || is_copied_[Position(u)];
-    // Two kernels, or two loops of one, may add up in two orders: what is computed for several uses would have two values.
+    // Two kernels, or two loops of one, may add up in two orders: what is computed for several uses
+    // would have two values.
     const bool once = info.demands.size() > 1 && Rounds(u);
     const bool realise =
         (must || once || trips * info.work > realised || RealiseCosts::IsCrowded(u, info)) &&

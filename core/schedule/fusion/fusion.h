@@ -26,8 +26,8 @@
 // of its terms (picks.h) loses its loop, so that this loop counts as one trip. A CAST that widens a
 // small float is never realised: its source, with fewer bytes, may be.
 //
-// A sum or product of floats that has several demands is realised or staged whatever it costs: the order of its terms, and so
-// its rounding, is that of one loop (docs/codegen/numbers.md).
+// A sum or product of floats that has several demands is realised or staged whatever it costs: the
+// order of its terms, and so its rounding, is that of one loop (docs/codegen/numbers.md).
 //
 // Invariants
 //   (1) Every node has all of its demands before it is visited.

@@ -14,7 +14,8 @@ using ir::UOp;
 
 // A node with more demands is realised: the kernel would have code of its own for each demand.
 constexpr size_t kMaxRepeatedDemands = 64;
-// Of results of a sum: with fewer, a kernel of its own for what follows is not worth it (EndsInLanes).
+// Of results of a sum: with fewer, a kernel of its own for what follows is not worth it
+// (EndsInLanes).
 constexpr double kManySums = 16384;
 // A view or STACK with a higher index expression is realised.
 constexpr uint16_t kMaxHeight = 64;

@@ -31,9 +31,9 @@ class RealiseCosts {
   static bool IsCrowded(ir::UOp u, const NodeInfo& info);
 
   // Whether u is a large sum of products over its innermost axis and others, and something is
-  // computed from it: the update of the weights of a convolution from their gradient. The vectors of
-  // such a sum lie along the axes that it adds up. So what follows in its kernel would be computed
-  // one element at a time. A kernel of its own computes that in vectors.
+  // computed from it: the update of the weights of a convolution from their gradient. The vectors
+  // of such a sum lie along the axes that it adds up. So what follows in its kernel would be
+  // computed one element at a time. A kernel of its own computes that in vectors.
   bool EndsInLanes(ir::UOp u) const;
 
  private:
@@ -44,8 +44,8 @@ class RealiseCosts {
   // Whether u converts loaded values that the device multiplies as they are: products then load
   // fewer bytes, and a matrix instruction converts on its own.
   bool ConvertsFactor(ir::UOp u) const;
-  // Whether u rounds loaded values to what matrix instructions of warps multiply: a block of threads copies a tile of
-  // them to shared memory, and rounds each once.
+  // Whether u rounds loaded values to what matrix instructions of warps multiply: a block of
+  // threads copies a tile of them to shared memory, and rounds each once.
   bool RoundsFactor(ir::UOp u) const;
 
   // True for the steps by which small elements are taken out of words of 32 bits in memory

@@ -56,8 +56,9 @@ class Sharing {
   // False if the value is a running sum along another loop than those that the root has already, or
   // along a loop that cannot be the innermost one.
   bool MayScan(const Root& root, ir::UOp value) const;
-  // True if the root computes running sums of the candidate on a device that runs blocks. One thread computes the
-  // running sums of a row, so what they are computed from has a kernel of its own.
+  // True if the root computes running sums of the candidate on a device that runs blocks. One
+  // thread computes the running sums of a row, so what they are computed from has a kernel of its
+  // own.
   bool IsScannedInBlocks(const Root& root, uint32_t r, const Candidate& c) const;
   bool IsWhole(const Demand& d, const Root& root, ir::Shape shape) const;
   bool Leads(Roots from, uint32_t to);

@@ -244,8 +244,8 @@ double Staging::ReusedBytes(const Root& root) const {
   return static_cast<double>(options_.limits[static_cast<size_t>(root.device)].cache_bytes) / 2;
 }
 
-// Cost of threads without work, if the prefix has this many iterations and the array takes this much
-// work. The outputs of the root do not count the work of staged values once these are known.
+// Cost of threads without work, if the prefix has this many iterations and the array takes this
+// much work. The outputs of the root do not count the work of staged values once these are known.
 double Staging::LostThreads(const Root& root, double iterations, double array) const {
   const KernelLimits& limits = options_.limits[static_cast<size_t>(root.device)];
   // Blocks share no arrays: one block fills an array for each iteration of the prefix.

@@ -32,8 +32,8 @@ bool IsComputedFrom(const Fusion& f, uint32_t to, uint32_t from) {
 }  // namespace
 
 bool TiledProducts::SharesKernel(const NodeInfo& info, uint32_t mine) const {
-  // What is computed from the product, or the product from it, has other loops: it is realised or staged for its own
-  // reasons.
+  // What is computed from the product, or the product from it, has other loops: it is realised or
+  // staged for its own reasons.
   const auto is_other = [&](uint32_t p) {
     return p != mine && f_.info[p].realised < 0 && !written_.contains(p) &&
            !IsComputedFrom(f_, std::max(p, mine), std::min(p, mine));

@@ -33,9 +33,9 @@ bool HoldsAll(Dtype to, Dtype from) {
   return ir::IsSigned(to) || !ir::IsSigned(from);
 }
 
-// The narrowest dtype on the way from the operand to its base from which one CAST gives the operand. A
-// chain of CASTs is one CAST only if all CASTs but the last keep every value: I8 -> U16 -> I32 widens
-// -1 to 65535, and I8 -> I32 to -1.
+// The narrowest dtype on the way from the operand to its base from which one CAST gives the
+// operand. A chain of CASTs is one CAST only if all CASTs but the last keep every value: I8 -> U16
+// -> I32 widens -1 to 65535, and I8 -> I32 to -1.
 Dtype KeptDtype(UOp value) {
   Dtype out = value.dtype();
   for (UOp u = value; u.Is(ir::kMovementOps) || u.Is(Op::CAST); u = u.src(0)) {
@@ -135,7 +135,8 @@ std::optional<PackedOperand> PackedOf(ir::UOpContext& ctx, const Product& p, con
       (theirs ? both : vector) = a;
     }
   }
-  // Reduced axes along which windows slide come before the others: a word has its elements along one of the others.
+  // Reduced axes along which windows slide come before the others: a word has its elements along
+  // one of the others.
   uint64_t slides = 0;
   for (UOp i : other.access->index) {
     const uint64_t axes = AxesIn(ctx, p, i);

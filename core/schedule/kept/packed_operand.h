@@ -2,8 +2,8 @@
 // The packed form of a stable operand of a product.
 //
 // Its axes, outermost first: those that both operands have; blocks of the vectorised axis; the
-// reduced axes; one block of the vectorised axis. So each step of a sum reads consecutive elements for a
-// whole register tile. For a convolution that is [out / 64][kh][kw][in][64], for a depthwise
+// reduced axes; one block of the vectorised axis. So each step of a sum reads consecutive elements
+// for a whole register tile. For a convolution that is [out / 64][kh][kw][in][64], for a depthwise
 // convolution, whose vectorised axis both operands have, [kh][kw][channel].
 //
 // Words: if a matrix instruction of the target multiplies the elements (codegen's TC), the form has
@@ -32,8 +32,8 @@ struct PackedOperand {
   int64_t Bytes() const { return ir::Product(used) * ir::ByteSize(dtype); }
 };
 
-// Nullopt if packing the operand does not pay: few rows use it and it need not be rounded, it has no
-// axis to vectorise, or its packed form is larger than what it is computed from.
+// Nullopt if packing the operand does not pay: few rows use it and it need not be rounded, it has
+// no axis to vectorise, or its packed form is larger than what it is computed from.
 std::optional<PackedOperand> PackedOf(ir::UOpContext& ctx, const Product& p, const Operand& packed,
                                       const Operand& other, double leaf_bytes,
                                       const Target& target);

@@ -35,7 +35,8 @@ struct Product {
 // Nullopt: u is no product, or an axis has a symbolic size.
 std::optional<Product> ProductOf(ir::UOpContext& ctx, Accesses& accesses, ir::UOp u);
 
-// The product as one of matrices: rows that only operand a depends on, columns that only b depends on, terms of a sum.
+// The product as one of matrices: rows that only operand a depends on, columns that only b depends
+// on, terms of a sum.
 struct MatrixSizes {
   int64_t m = 1, n = 1, k = 1;
   int64_t least() const { return std::min({m, n, k}); }

@@ -39,8 +39,8 @@ class Chooser {
         UOp base = u.src(0);
         while (base.Is(Op::CAST) || base.Is(ir::kMovementOps)) base = base.src(0);
         // A sum over the results of a product, such as a mean over pixels, would keep the product
-        // from having a tile. Sums of floats add up in the order of memory, so a value that nothing else
-        // reads keeps the order that it has in the undivided graph.
+        // from having a tile. Sums of floats add up in the order of memory, so a value that nothing
+        // else reads keeps the order that it has in the undivided graph.
         const UOp stored = BelowPadding(base);
         const bool adds = u.reduce_op() != Op::MAX && ir::IsFloat(u.dtype());
         if (!adds || readers_[stored.id()] > 1 || !KeepsOrder(stored)) Want(stored);
@@ -81,8 +81,8 @@ class Chooser {
     }
   }
 
-  // The CAST to a smaller dtype directly above the base, or the base. What is stored has the axes of
-  // the base either way.
+  // The CAST to a smaller dtype directly above the base, or the base. What is stored has the axes
+  // of the base either way.
   static UOp Rounded(const Operand& read) {
     UOp above;
     for (UOp u = read.value; u != read.base; u = u.src(0)) above = u;
@@ -141,8 +141,8 @@ class Chooser {
     });
   }
 
-  // The axes of v with the one that is the vectorised axis of the product moved to the end; empty if
-  // no axis is.
+  // The axes of v with the one that is the vectorised axis of the product moved to the end; empty
+  // if no axis is.
   std::vector<int64_t> StoreOrder(UOp v, UOp reduce) {
     const ir::Dims dims = *ir::StaticDims(*ctx_.ShapeOf(v));
     IndexList index;

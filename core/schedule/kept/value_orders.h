@@ -7,11 +7,11 @@
 // only the sum runs over innermost.
 //
 // A value that products read rounded (RoundProducts) is stored rounded, in the same order, by the
-// kernel that computes it. What else reads the value, such as a residual connection, reads the value
-// itself, which is then stored too.
+// kernel that computes it. What else reads the value, such as a residual connection, reads the
+// value itself, which is then stored too.
 //
-// A sum of floats that is no product adds up in the order of memory. If only such a sum reads a value, the value keeps
-// the order of its axes, and the sum adds up as in the undivided graph.
+// A sum of floats that is no product adds up in the order of memory. If only such a sum reads a
+// value, the value keeps the order of its axes, and the sum adds up as in the undivided graph.
 //
 // A value that joins two products (a residual connection with a convolution on both sides) would
 // need two nests of loops in one kernel. The smaller product is stored instead.

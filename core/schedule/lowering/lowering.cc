@@ -76,7 +76,8 @@ class RootLowerer {
     }
     const UOp statement =
         stores.size() == 1 ? stores[0] : ctx_.Make(Op::GROUP, ir::Dtype::Void, stores);
-    // Put the loops around staged values outside of the others, and the loop of running sums inside.
+    // Put the loops around staged values outside of the others, and the loop of running sums
+    // inside.
     std::vector<UOp> ranges;
     for (const bool around : {true, false}) {
       for (UOp range : root.ranges) {
@@ -322,7 +323,8 @@ std::vector<Kernel> Lowering::Run(Fusion& fusion) {
   return out;
 }
 
-// The kernel with its ranges numbered and its placeholders as PARAMs. Null if it reads a placeholder that has none.
+// The kernel with its ranges numbered and its placeholders as PARAMs. Null if it reads a
+// placeholder that has none.
 UOp Lowering::Numbered(UOp sink, std::span<const uint32_t> param) {
   ir::Substitution map;
   int64_t next_range = 0;
@@ -335,7 +337,8 @@ UOp Lowering::Numbered(UOp sink, std::span<const uint32_t> param) {
     if (!u.Is(Op::END)) continue;
     for (size_t i = 1; i < u.n_src(); ++i) renumber(u.src(i));
   }
-  // A reduction adds up in the order of its axes, however its kernel came about. So its ranges are numbered together.
+  // A reduction adds up in the order of its axes, however its kernel came about. So its ranges are
+  // numbered together.
   absl::flat_hash_map<uint32_t, UOp> reduction;  // by id of a RANGE: the first one over it
   for (UOp u : order) {
     if (!u.Is(Op::REDUCE)) continue;
@@ -403,8 +406,8 @@ absl::StatusOr<const FinishedKernel*> Lowering::Finish(const Kernel& kernel) {
   const UOp simple = analyses_.at(kernel.raw.id()).sink;
   const UOp merged = MergeRanges(ctx_, simplify_, SplitRanges(ctx_, simplify_, simple));
   UOPD_TRY(ctx_.CheckInterrupt());
-  // An index that is simpler can be one whose bounds are no longer seen to fit: (3*i + j) / 4 becomes i + (j - i) / 4, in which i and j
-  // seem to be independent.
+  // An index that is simpler can be one whose bounds are no longer seen to fit: (3*i + j) / 4
+  // becomes i + (j - i) / 4, in which i and j seem to be independent.
   UOp made;
   absl::Status verified;
   for (const UOp sink : {merged, simple, kernel.raw}) {

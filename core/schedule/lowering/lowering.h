@@ -39,8 +39,8 @@ struct Kernel {
   // The kernel loads a buffer that it also stores, at another element than it stores. Its
   // iterations would overwrite what others still have to read.
   bool hazard = false;
-  // The kernel loads an element that it stores in a loop of a reduction or a stage. In blocks, many threads run such a loop, and
-  // one of them may store before another one has loaded.
+  // The kernel loads an element that it stores in a loop of a reduction or a stage. In blocks, many
+  // threads run such a loop, and one of them may store before another one has loaded.
   bool block_hazard = false;
 };
 
@@ -79,7 +79,8 @@ class Lowering {
   };
   const Analysis& Analyse(ir::UOp raw);
   ir::UOp Numbered(ir::UOp sink, std::span<const uint32_t> param);
-  // Drops what `made` does not use: from `placeholders`, and from the PARAMs of the placeholders, `param`. False: it uses all.
+  // Drops what `made` does not use: from `placeholders`, and from the PARAMs of the placeholders,
+  // `param`. False: it uses all.
   bool DropUnread(ir::UOp made, std::vector<uint32_t>& param,
                   std::vector<uint32_t>& placeholders) const;
   void FindReads(Kernel& kernel);

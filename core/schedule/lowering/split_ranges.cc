@@ -26,8 +26,8 @@ bool IsDivided(UOp u, int64_t by) {
   return by > 1 && by < size && size % by == 0;
 }
 
-// The first division of a range, or of a sum with one, by a constant that divides its size; a null range
-// if there is none. A range that running sums run along stays whole.
+// The first division of a range, or of a sum with one, by a constant that divides its size; a null
+// range if there is none. A range that running sums run along stays whole.
 Division FirstDivision(const std::vector<UOp>& order) {
   absl::flat_hash_set<uint32_t> scanned;
   for (UOp u : order) {

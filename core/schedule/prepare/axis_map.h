@@ -8,11 +8,13 @@
 
 namespace uopd::schedule {
 
-// For each axis of a node below a view: the axis of the top of the view that it becomes; -1: unknown, or none.
+// For each axis of a node below a view: the axis of the top of the view that it becomes; -1:
+// unknown, or none.
 using AxisMap = absl::InlinedVector<int, 8>;
 
-// The map of the source of u, which is an EXPAND, a RESHAPE or a PERMUTE with the given map. RESHAPE: an axis that
-// it keeps whole has a counterpart. EXPAND: so has an axis of size 1 that it repeats. Other ops: the map as it is.
+// The map of the source of u, which is an EXPAND, a RESHAPE or a PERMUTE with the given map.
+// RESHAPE: an axis that it keeps whole has a counterpart. EXPAND: so has an axis of size 1 that it
+// repeats. Other ops: the map as it is.
 AxisMap MapBelow(ir::UOpContext& ctx, ir::UOp u, const AxisMap& map);
 
 }  // namespace uopd::schedule

@@ -8,8 +8,8 @@
 
 namespace uopd::schedule {
 
-// `top` with `by` instead of `below`, which is reached from `top` along first sources. Movement ops on
-// the way take the dtype of what they move.
+// `top` with `by` instead of `below`, which is reached from `top` along first sources. Movement ops
+// on the way take the dtype of what they move.
 inline ir::UOp WithBelow(ir::UOpContext& ctx, ir::UOp top, ir::UOp below, ir::UOp by) {
   std::vector<ir::UOp> way;
   for (ir::UOp u = top; u != below; u = u.src(0)) way.push_back(u);
@@ -22,9 +22,9 @@ inline ir::UOp WithBelow(ir::UOpContext& ctx, ir::UOp top, ir::UOp below, ir::UO
   return by;
 }
 
-// Replaces each REDUCE by fn(made, old) and returns the new sink. `made` is `old` with sources that are replaced already.
-// `order`: a topological order of the graph, the sink last. If the context is interrupted it returns
-// the old sink.
+// Replaces each REDUCE by fn(made, old) and returns the new sink. `made` is `old` with sources that
+// are replaced already. `order`: a topological order of the graph, the sink last. If the context is
+// interrupted it returns the old sink.
 template <class Fn>
 ir::UOp RewriteReduces(ir::UOpContext& ctx, const std::vector<ir::UOp>& order, Fn fn) {
   std::vector<ir::UOp> done(ctx.size());

@@ -58,7 +58,8 @@ class Rounder {
   static bool IsUniform(UOp operand) {
     return Below(operand).Is(OpSet{Op::CONST, Op::DEFINE_VAR, Op::BIND});
   }
-  // True for values of bf16, f16 or fp8 that are converted: tf32 holds them all, and instructions for them are faster.
+  // True for values of bf16, f16 or fp8 that are converted: tf32 holds them all, and instructions
+  // for them are faster.
   static bool IsWidened(UOp operand) {
     const UOp base = Below(operand);
     return base.Is(Op::CAST) && ir::IsSmallFloat(base.src(0).dtype());

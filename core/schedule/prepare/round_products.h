@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Computes products of f32 values from operands that are rounded to bf16, f16 or tf32, where the client
-// allows it (Options::allowed_products) and the device has an instruction for it. Runs before
-// Prepare (prepare.h).
+// Computes products of f32 values from operands that are rounded to bf16, f16 or tf32, where the
+// client allows it (Options::allowed_products) and the device has an instruction for it. Runs
+// before Prepare (prepare.h).
 //
 //   REDUCE ADD (a * b)  ->  REDUCE ADD (f32(bf16(a)) * f32(bf16(b)))
 //
-// The product of two bf16 values is exact in f32, and so is that of two f16 or tf32 values. The sum stays
-// in f32. So an operand is rounded once, and nothing else changes.
+// The product of two bf16 values is exact in f32, and so is that of two f16 or tf32 values. The sum
+// stays in f32. So an operand is rounded once, and nothing else changes.
 //
 // Only products that use an operand several times are rewritten: an operand must be the same along
 // an axis of the result. These are products of matrices, convolutions and the products of

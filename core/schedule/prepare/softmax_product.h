@@ -35,13 +35,13 @@ class SoftmaxProducts {
   // `order`: a topological order of the graph.
   SoftmaxProducts(ir::UOpContext& ctx, const std::vector<ir::UOp>& order);
 
-  // The product that the REDUCE `made` sums up, if nothing else uses the softmax. `old`: the same node of `order`; the
-  // graph of `made` may be another one.
+  // The product that the REDUCE `made` sums up, if nothing else uses the softmax. `old`: the same
+  // node of `order`; the graph of `made` may be another one.
   std::optional<SoftmaxProduct> MaybeOf(ir::UOp made, ir::UOp old);
 
-  // Whether a device computes all of it in one kernel, however many keys there are: it keeps no row of scores, because
-  // it multiplies both products by matrix instructions of warps (ONLINE and TC of codegen). There must be work for its
-  // processors without a division of the keys.
+  // Whether a device computes all of it in one kernel, however many keys there are: it keeps no row
+  // of scores, because it multiplies both products by matrix instructions of warps (ONLINE and TC
+  // of codegen). There must be work for its processors without a division of the keys.
   bool IsOnline(const SoftmaxProduct& product, const KernelLimits& limits);
   uint32_t UsesOf(ir::UOp u) const { return uses_[u.id()]; }
 
@@ -55,7 +55,8 @@ class SoftmaxProducts {
 
 // The nodes of such products (IsOnline), by id.
 struct OnlineNodes {
-  // Scores and what is computed of them, up to the factor: rows that need no array, however long they are.
+  // Scores and what is computed of them, up to the factor: rows that need no array, however long
+  // they are.
   std::vector<bool> rows;
   // Maximum, sum, and both sums of products: they stay whole, because one kernel computes them.
   std::vector<bool> reduces;

@@ -21,11 +21,12 @@ constexpr int64_t kLeastTerms = 1024;       // of a chunk
 constexpr int64_t kLeastSteps = 128;        // of a chunk of a product
 constexpr int64_t kMostPerUnit = 8;         // chunks
 constexpr double kSides[] = {128, 64, 32};  // of the tiles of a product
-// For sums of more than kLongTerms terms: the most terms that a thread adds to one number, and the numbers of a block (256 threads with 4
-// lanes each).
+// For sums of more than kLongTerms terms: the most terms that a thread adds to one number, and the
+// numbers of a block (256 threads with 4 lanes each).
 constexpr int64_t kTermsInTurn = 128, kSumsOfABlock = 1024, kLongTerms = 1 << 20;
-// The share of the time of one REDUCE that chunks must not exceed. The estimate is good for no finer difference, a
-// second kernel has to be compiled and loaded, and a kernel that uses the result then combines chunks besides its own work.
+// The share of the time of one REDUCE that chunks must not exceed. The estimate is good for no
+// finer difference, a second kernel has to be compiled and loaded, and a kernel that uses the
+// result then combines chunks besides its own work.
 constexpr double kWorthwhile = 0.8;
 // A padded axis costs gates; it is taken where no divisor comes as near to the best time.
 constexpr double kPaddingFactor = 1.25;
@@ -85,8 +86,9 @@ void PriceProduct(ir::UOpContext& ctx, Accesses& accesses, UOp u, const KernelLi
   out.blocks = out.batch * std::ceil(out.m / kSides[2]) * std::ceil(out.n / kSides[2]);
 }
 
-// The least number of chunks that bounds the error of a sum. Terms that are added to one number in turn round in the same direction in the
-// worst case: the error grows with their number. A block adds to many numbers, which it combines as a tree.
+// The least number of chunks that bounds the error of a sum. Terms that are added to one number in
+// turn round in the same direction in the worst case: the error grows with their number. A block
+// adds to many numbers, which it combines as a tree.
 int64_t LeastChunks(UOp u, int64_t terms) {
   if (u.reduce_op() != ir::Op::ADD || !ir::IsFloat(u.dtype()) || u.dtype() == ir::Dtype::F64)
     return 1;
@@ -106,7 +108,8 @@ std::optional<Cut> CutForBlocks(ir::UOpContext& ctx, Accesses& accesses, UOp u,
   price.speeds = limits.speeds;
   price.units = limits.units;
   price.elements = static_cast<double>(sizes->elements);
-  // Whether neighbouring results lie next to each other: the last axis is none of those that are reduced.
+  // Whether neighbouring results lie next to each other: the last axis is none of those that are
+  // reduced.
   size_t last = dims.size();
   while (last > 0 && dims[last - 1] == 1) --last;
   const bool neighbours =

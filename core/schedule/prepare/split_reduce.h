@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
 // Reductions to few elements, on devices whose kernels are shared by the threads of a processor.
 //
-// With few elements, the loops over the result do not give every thread work. So the terms are split into chunks,
-// which all threads share; a second REDUCE combines the results of the chunks (cut_reduce.h). In the units of
-// fusion.h, the cost is
+// With few elements, the loops over the result do not give every thread work. So the terms are
+// split into chunks, which all threads share; a second REDUCE combines the results of the chunks
+// (cut_reduce.h). In the units of fusion.h, the cost is
 //
 //   work / t                                                              of one REDUCE
 //   work / t' + chunks * elements * (realise_cost + load) + launch_cost   of two
 //
-// where `work` is that of all terms, t is the number of threads that can share the loops over the result (without
-// the innermost iterations, which vectors take), and t' the number that can share the chunks. Neither is larger than
-// codegen would choose for this much work. Devices with blocks: split_for_blocks.h.
+// where `work` is that of all terms, t is the number of threads that can share the loops over the
+// result (without the innermost iterations, which vectors take), and t' the number that can share
+// the chunks. Neither is larger than codegen would choose for this much work. Devices with blocks:
+// split_for_blocks.h.
 #pragma once
 #include <optional>
 

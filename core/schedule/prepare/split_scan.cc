@@ -29,8 +29,8 @@ bool CanBeCut(UOp u) {
   return u.reduce_op() == Op::MAX || (u.reduce_op() == Op::ADD && ir::Bits(u.dtype()) >= 32);
 }
 
-// Elements of a chunk of a row of n elements, of which there are about n / wanted. A divisor of n if there is one
-// near: else the results of the padding have to be cut off.
+// Elements of a chunk of a row of n elements, of which there are about n / wanted. A divisor of n
+// if there is one near: else the results of the padding have to be cut off.
 int64_t ChunkFor(int64_t n, int64_t wanted) {
   for (int64_t more = 0; more < wanted; ++more) {
     if (n % (wanted + more) == 0) return wanted + more;

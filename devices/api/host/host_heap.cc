@@ -18,8 +18,8 @@ namespace uopd::devices {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
-// After allocations of this size together, asking the system is cheap compared to their page faults; in a control group with a
-// limit, where processes are killed, it is asked more often.
+// After allocations of this size together, asking the system is cheap compared to their page
+// faults; in a control group with a limit, where processes are killed, it is asked more often.
 constexpr size_t kAskSystem = size_t{64} << 20, kAskGroup = size_t{16} << 20;
 // The part of a control group's limit that buffers leave to the rest of the process, in bytes.
 constexpr int64_t kGroupMargin = int64_t{32} << 20;

@@ -23,8 +23,8 @@ class HostHeap {
     size_t limit_bytes = 0;               // 0: three quarters of HostMemoryBytes()
     size_t keep_bytes = size_t{1} << 30;  // freed bytes to keep; at most a quarter of the limit
     MemoryPattern pattern;
-    // Fill every new buffer with zeros, unless there is a pattern. For devices whose kernels do not write their outputs: a
-    // client must not see what another one has left.
+    // Fill every new buffer with zeros, unless there is a pattern. For devices whose kernels do not
+    // write their outputs: a client must not see what another one has left.
     bool clear = false;
   };
 

@@ -9,8 +9,8 @@
 namespace uopd::devices {
 namespace {
 
-// Beside a thread of usual priority, one of nice 10 gets about a tenth of the processor and one of nice 19 a seventieth.
-// Beside a thread of nice 10, one of nice 19 gets an eighth.
+// Beside a thread of usual priority, one of nice 10 gets about a tenth of the processor and one of
+// nice 19 a seventieth. Beside a thread of nice 10, one of nice 19 gets an eighth.
 int NiceOf(ThreadPriority priority) {
   switch (priority) {
     case ThreadPriority::kUsual:

@@ -2,8 +2,8 @@
 // Low priorities for threads whose work nobody waits for, or not soon.
 //
 // A thread lowers its own priority and keeps the low priority: raising it again needs a privilege.
-// Devices whose kernels run on the host respect this: what a thread of low priority launches runs on
-// threads of the same low priority.
+// Devices whose kernels run on the host respect this: what a thread of low priority launches runs
+// on threads of the same low priority.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -17,12 +17,13 @@ enum class ThreadPriority : uint8_t {
   kIdle,        // what no client waits for: nice 19, batch scheduling
 };
 
-// From now on the calling thread has this priority. A thread never rises: a higher priority than its own has no effect.
+// From now on the calling thread has this priority. A thread never rises: a higher priority than
+// its own has no effect.
 void LowerPriority(ThreadPriority priority);
 ThreadPriority PriorityOfThread();
 
-// Work of the priority kIdle, by a thread of this process or by a process that it waits for. Threads of higher priority want to
-// know that there is some. Thread-safe.
+// Work of the priority kIdle, by a thread of this process or by a process that it waits for.
+// Threads of higher priority want to know that there is some. Thread-safe.
 class IdleWork {
  public:
   IdleWork() { running_.fetch_add(1, std::memory_order_relaxed); }

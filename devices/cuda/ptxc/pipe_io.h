@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Whole reads from and writes to pipes and sockets, for both ends of uopd-ptxc. Needs nothing but POSIX, since that program links
-// nothing of uopd. Stateless; the calling thread waits.
+// Whole reads from and writes to pipes and sockets, for both ends of uopd-ptxc. Needs nothing but
+// POSIX, since that program links nothing of uopd. Stateless; the calling thread waits.
 #pragma once
 #include <sys/types.h>
 #include <unistd.h>
@@ -10,7 +10,8 @@
 
 namespace uopd::devices::cuda {
 
-// Writes all of `data` by write_some(at, n), which is write() or like it. False: an error, in errno.
+// Writes all of `data` by write_some(at, n), which is write() or like it. False: an error, in
+// errno.
 template <class WriteSome>
 bool WriteFully(const void* data, size_t bytes, WriteSome write_some) {
   const char* at = static_cast<const char*>(data);

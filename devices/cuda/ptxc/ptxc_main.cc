@@ -9,9 +9,10 @@
 //   uopd-ptxc sm_90       serves texts from standard input until its end
 //                         (devices/cuda/ptxc_compiler.h)
 //
-// NVIDIA's compiler takes longer to set itself up than to compile a small kernel. So it is set up once, and compiles one
-// text after the other in this process. A child process for each text would read the compiler's pages again, which takes
-// a fifth of the time. A crash ends this process; PtxcServer then tells which signal it was, and starts another one.
+// NVIDIA's compiler takes longer to set itself up than to compile a small kernel. So it is set up
+// once, and compiles one text after the other in this process. A child process for each text would
+// read the compiler's pages again, which takes a fifth of the time. A crash ends this process;
+// PtxcServer then tells which signal it was, and starts another one.
 #include <malloc.h>
 #include <poll.h>
 #include <unistd.h>
@@ -43,8 +44,9 @@ int nvPTXCompilerGetInfoLog(nvPTXCompiler* compiler, char* log);
 
 namespace {
 
-// Freed memory that malloc keeps, and the size from which it maps every piece by itself. A text of ten kilobytes takes up
-// to 30 MiB, and without these limits the pages come from the system anew for each text.
+// Freed memory that malloc keeps, and the size from which it maps every piece by itself. A text of
+// ten kilobytes takes up to 30 MiB, and without these limits the pages come from the system anew
+// for each text.
 constexpr int kKeptBytes = 64 << 20, kMappedBytes = 8 << 20;
 
 struct Result {
@@ -110,7 +112,8 @@ bool Write(int fd, const void* data, size_t bytes) {
       data, bytes, [fd](const char* at, size_t n) { return write(fd, at, n); });
 }
 
-// Ends this process when nobody holds the other end of standard input any more, also in the middle of a text.
+// Ends this process when nobody holds the other end of standard input any more, also in the middle
+// of a text.
 void EndWithTheReader() {
   std::thread([] {
     for (;;) {

@@ -13,7 +13,8 @@ enum class CacheResult : uint8_t {
   kDisk,     // in the cache of this machine
   kCluster,  // with the server that machines share; it is in this machine's cache from now on
   kMiss,     // computed
-  kShared,  // another request, here or of another daemon, was getting it already, and this one waited
+  kShared,   // another request, here or of another daemon, was getting it already, and this one
+             // waited
 };
 
 // Where a program was found.
@@ -25,8 +26,8 @@ struct CacheOutcome {
   uint32_t kernels_draft = 0;   // the same
 };
 
-// Of a value that the store gave or that was computed. The memory of the store is a part of this machine's cache: what is ready
-// to use is only known to those who keep it.
+// Of a value that the store gave or that was computed. The memory of the store is a part of this
+// machine's cache: what is ready to use is only known to those who keep it.
 constexpr CacheResult ResultOf(cache::LoadOutcome outcome) {
   switch (outcome) {
     case cache::LoadOutcome::kComputed:

@@ -13,8 +13,9 @@ struct CompileOptions {
 
   bool noopt = false;
   bool fast_math = false;
-  // Operands of f32 products may be rounded to these dtypes (core/schedule/prepare/round_products.h).
-  // Decided by the schedule: the kernel graphs then have the casts.
+  // Operands of f32 products may be rounded to these dtypes
+  // (core/schedule/prepare/round_products.h). Decided by the schedule: the kernel graphs then have
+  // the casts.
   bool allow_bf16 = false, allow_f16 = false, allow_tf32 = false;
   // The bits of the results depend on nothing that was tuned, nor on what earlier runs have kept.
   bool reproducible = false;

@@ -98,8 +98,8 @@ class DeviceSet {
   // The devices that were lost since the last call. Each loss is returned once.
   std::vector<DeviceState*> TakeLosses() UOPD_EXCLUDES(mu_);
   std::vector<devices::DeviceEntry> List();
-  // Of every device that is known not to be ready now: its name, and why. Opens nothing, so a device
-  // that nobody has asked for is not among them.
+  // Of every device that is known not to be ready now: its name, and why. Opens nothing, so a
+  // device that nobody has asked for is not among them.
   std::vector<devices::DeviceEntry> NotReady();
   bool Settled() const { return registry_->Settled(); }  // List would open nothing
   size_t size() const { return registry_->size(); }      // number of configured devices

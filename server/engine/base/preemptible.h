@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Preemptible: work that holds memory which calls may need. There are two kinds. The making of kept values ends early when a call
-// needs the memory. A run that uses kept values ends as usual, and no later run uses these values.
+// Preemptible: work that holds memory which calls may need. There are two kinds. The making of kept
+// values ends early when a call needs the memory. A run that uses kept values ends as usual, and no
+// later run uses these values.
 //
-// The memory cannot be taken away at once, because kernels work on it. So who finds memory short preempts the work (Preempt), and a
-// call that found no memory waits until all preempted work has ended, and then tries once more (AfterPreempted). A message, which
-// cannot wait, may exceed its limit by the bytes that are about to come back (leaving_bytes).
+// The memory cannot be taken away at once, because kernels work on it. So who finds memory short
+// preempts the work (Preempt), and a call that found no memory waits until all preempted work has
+// ended, and then tries once more (AfterPreempted). A message, which cannot wait, may exceed its
+// limit by the bytes that are about to come back (leaving_bytes).
 //
 // Thread-safe.
 #pragma once
@@ -63,12 +65,13 @@ class PreemptibleTable {
   std::shared_ptr<Preemptible> New(int64_t bytes) UOPD_EXCLUDES(mu_);
   // The bytes that preempted work still holds.
   int64_t leaving_bytes() UOPD_EXCLUDES(mu_);
-  // True: some preempted work still holds memory, and `then` is called once all of it has ended, on the thread that ends the last.
-  // False: there is none, and `then` is not called.
+  // True: some preempted work still holds memory, and `then` is called once all of it has ended, on
+  // the thread that ends the last. False: there is none, and `then` is not called.
   bool AfterPreempted(absl::AnyInvocable<void()> then) UOPD_EXCLUDES(mu_);
   // Waits for the end of the preempted work, at most this long. False: there was none.
   bool AwaitPreempted(std::chrono::milliseconds limit) UOPD_EXCLUDES(mu_);
-  // How much preempted work has ended so far. A call that found no memory may find some if this has changed meanwhile.
+  // How much preempted work has ended so far. A call that found no memory may find some if this has
+  // changed meanwhile.
   uint64_t ends() const { return ends_->load(std::memory_order_acquire); }
 
  private:

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Failures that would happen again: remembered for a short time, so that clients that try again do not make the daemon
-// do the same work for nothing.
+// Failures that would happen again: remembered for a short time, so that clients that try again do
+// not make the daemon do the same work for nothing.
 //
-// Each kind has its own life, because each has another cure: a device that cannot do something gets no better by itself, a
-// compiler that refuses a kernel may be replaced, a tuning that failed may have met a busy machine. A life of 0 remembers
-// nothing. Kept in this process only, and bounded. Failures with outside causes (a deadline, a cancelled call, no memory, a
-// lost device, a worker that crashed: its job is in quarantine) are none of these. Thread-safe.
+// Each kind has its own life, because each has another cure: a device that cannot do something gets
+// no better by itself, a compiler that refuses a kernel may be replaced, a tuning that failed may
+// have met a busy machine. A life of 0 remembers nothing. Kept in this process only, and bounded.
+// Failures with outside causes (a deadline, a cancelled call, no memory, a lost device, a worker
+// that crashed: its job is in quarantine) are none of these. Thread-safe.
 #pragma once
 #include <array>
 #include <chrono>
@@ -40,8 +41,8 @@ class RecentFailures {
 
   explicit RecentFailures(const Lives& lives, cache::NowFn now = cache::WallClockUs);
 
-  // The failure of this kind under the key of what was to be made. The status of the first failure, and its age in the text.
-  // Counts a hit.
+  // The failure of this kind under the key of what was to be made. The status of the first failure,
+  // and its age in the text. Counts a hit.
   std::optional<absl::Status> Find(FailureKind kind, const Digest& key) UOPD_EXCLUDES(mu_);
   void Add(FailureKind kind, const Digest& key, const absl::Status& status) UOPD_EXCLUDES(mu_);
 
@@ -71,7 +72,8 @@ class RecentFailures {
 
 // Marks the failure of a job that is in quarantine: RecentFailures is not the one to remember it.
 absl::Status InQuarantine(absl::Status status);
-// The kind of a failed compile; nullopt: it may succeed when it is tried again, or the quarantine knows it.
+// The kind of a failed compile; nullopt: it may succeed when it is tried again, or the quarantine
+// knows it.
 std::optional<FailureKind> KindOfCompileFailure(const absl::Status& status);
 
 }  // namespace uopd::engine

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The answer of a daemon that ends, which clients know by its text: what was not begun may be sent again.
+// The answer of a daemon that ends, which clients know by its text: what was not begun may be sent
+// again.
 #pragma once
 #include <chrono>
 #include <string>

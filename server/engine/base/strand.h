@@ -3,8 +3,8 @@
 // other call is ahead of it, otherwise on the task pool.
 //
 //   idle --TryEnter--> busy --Leave, nothing queued--> idle
-//   idle --Post--> busy: a task of the pool runs the queue, one call per turn, so that sessions share
-//   the threads
+//   idle --Post--> busy: a task of the pool runs the queue, one call per turn, so that sessions
+//   share the threads
 //
 // A task may keep its Turn after it has returned, while something else works for the call. The next
 // task starts when the Turn ends.

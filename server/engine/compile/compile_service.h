@@ -79,26 +79,29 @@ class CompileService {
   // Prepares without using this thread and calls `done`, perhaps before it returns. Until then
   // `request` and the bytes of the graph stay where they are. NOT_FOUND (program): only a digest is
   // given, and no graph with this digest is known. INVALID_ARGUMENT names the node at fault.
-  // INTERNAL names a reproducer. Fills request.timings and request.cache. A request in the background is prepared by threads
-  // and processes of the lowest priority.
+  // INTERNAL names a reproducer. Fills request.timings and request.cache. A request in the
+  // background is prepared by threads and processes of the lowest priority.
   std::shared_ptr<Preparation> Begin(RequestContext& request, ResolvedRequest wanted,
                                      Preparation::Done done);
 
-  // Calls `work` on a thread of the lowest priority, with the graph of this digest or the reason why there
-  // is none.
+  // Calls `work` on a thread of the lowest priority, with the graph of this digest or the reason
+  // why there is none.
   void WithGraph(const Caller& caller, const Digest& digest,
                  absl::AnyInvocable<void(absl::StatusOr<std::unique_ptr<Graph>>)> work);
-  // The digest of the graph that is meant, which need not be known here if only its digest is given. INVALID_ARGUMENT as for Begin.
+  // The digest of the graph that is meant, which need not be known here if only its digest is
+  // given. INVALID_ARGUMENT as for Begin.
   absl::StatusOr<Digest> DigestOf(RequestContext& request, const GraphRef& ref);
-  // What there is to tune in a graph (tuning_plan.h): verifies, schedules and lowers it, and compiles nothing. The graph is
-  // kept in the store, so that its digest is enough the next time. For a thread that may work for seconds (Post). Errors are
-  // those of Begin; INVALID_ARGUMENT also for a graph without kernels, RESOURCE_EXHAUSTED for one with too many, and
-  // FAILED_PRECONDITION for one on a device that only compiles.
+  // What there is to tune in a graph (tuning_plan.h): verifies, schedules and lowers it, and
+  // compiles nothing. The graph is kept in the store, so that its digest is enough the next time.
+  // For a thread that may work for seconds (Post). Errors are those of Begin; INVALID_ARGUMENT also
+  // for a graph without kernels, RESOURCE_EXHAUSTED for one with too many, and FAILED_PRECONDITION
+  // for one on a device that only compiles.
   absl::StatusOr<std::shared_ptr<const TuningPlan>> PlanTuning(RequestContext& request,
                                                                const GraphRef& ref,
                                                                const CompileOptions& options);
-  // Begins to tune kernels of a plan, in the order of `kernels`, which names them by their numbers in the plan. Each winner
-  // is compiled, so that requests find its code in the cache. `observer` gets numbers of the plan, and is told of its end.
+  // Begins to tune kernels of a plan, in the order of `kernels`, which names them by their numbers
+  // in the plan. Each winner is compiled, so that requests find its code in the cache. `observer`
+  // gets numbers of the plan, and is told of its end.
   void Tune(const std::shared_ptr<const TuningPlan>& plan, const std::vector<size_t>& kernels,
             std::shared_ptr<TuningObserver> observer);
 

@@ -3,13 +3,14 @@
 //
 //   prologue     computes the values into memory of the session
 //      │ not checked yet with these contents of the stable slots
-//   probes       for each probe (probe.h): the undivided program, and the main program over the values,
-//      │         get the same random contents for all slots that are not stable, and memory of their own
+//   probes       for each probe (probe.h): the undivided program, and the main program over the
+//      │         values, get memory of their own, and the same random contents for all slots that
+//      │         are not stable
 //   end          the written slots have equal bytes, or not
 //
-// No call of the client waits for this, and no call sees its memory. The stable slots are read while the
-// client may write to them: then whatever was found is worthless, which the caller tells from their
-// versions (kept_runs.h).
+// No call of the client waits for this, and no call sees its memory. The stable slots are read
+// while the client may write to them: then whatever was found is worthless, which the caller tells
+// from their versions (kept_runs.h).
 #pragma once
 #include <memory>
 #include <span>
@@ -33,7 +34,8 @@ struct KeptMake {
   std::shared_ptr<const Program> undivided, prologue, main;
   size_t first_slot = 0;                                 // of the values, in `prologue` and `main`
   std::vector<std::shared_ptr<devices::Buffer>> stable;  // by slot; null: not stable
-  // The memory of the values, which is taken when the making begins. An error: there is none, or nobody needs them any more.
+  // The memory of the values, which is taken when the making begins. An error: there is none, or
+  // nobody needs them any more.
   std::function<absl::StatusOr<std::vector<std::shared_ptr<devices::Buffer>>>()> take_values;
   std::vector<int64_t> variables, main_variables;
   // None: equal contents of the stable slots have passed them.

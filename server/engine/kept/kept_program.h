@@ -42,8 +42,8 @@ class KeptPrograms {
       metrics::KeptRuns({outcome});  // 0 from the start
   }
 
-  // The divided program, which perhaps only begins to be prepared. It is refused if it adds up in another
-  // order than the undivided one. `max_bytes`: of the kept values.
+  // The divided program, which perhaps only begins to be prepared. It is refused if it adds up in
+  // another order than the undivided one. `max_bytes`: of the kept values.
   std::shared_ptr<KeptProgram> Get(const Caller& caller, const ProgramKey& key,
                                    std::shared_ptr<const Program> undivided,
                                    const std::vector<bool>& stable, int64_t max_bytes)

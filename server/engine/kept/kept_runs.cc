@@ -9,7 +9,8 @@
 namespace uopd::engine {
 namespace {
 
-// A quarter of each limit of memory stays free while values are made, so few calls have to end a making.
+// A quarter of each limit of memory stays free while values are made, so few calls have to end a
+// making.
 constexpr int64_t kPartThatRunsNeed = 4;
 
 bool IsReadOnly(const ProgramSlot& slot) {
@@ -23,8 +24,8 @@ bool Includes(const std::vector<bool>& all, const std::vector<bool>& some) {
   return true;
 }
 
-// Whether the main program can take all arguments of the call. It does not use a slot whose values are
-// all kept, so it cannot return the contents of such a slot.
+// Whether the main program can take all arguments of the call. It does not use a slot whose values
+// are all kept, so it cannot return the contents of such a slot.
 bool TakesArguments(const Program& main, std::span<const Argument> arguments) {
   for (size_t i = 0; i < arguments.size(); ++i) {
     const bool used = i < main.slots.size() && main.slots[i].info.used;
@@ -33,8 +34,8 @@ bool TakesArguments(const Program& main, std::span<const Argument> arguments) {
   return true;
 }
 
-// What making takes: the values; for the probes contents, two results and a buffer of each slot that is not stable, and
-// the temporaries of a run.
+// What making takes: the values; for the probes contents, two results and a buffer of each slot
+// that is not stable, and the temporaries of a run.
 int64_t BytesToMake(const Program& undivided, const KeptProgram& divided,
                     const std::vector<bool>& stable) {
   int64_t out = divided.bytes + undivided.temporary_bytes;

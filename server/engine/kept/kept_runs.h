@@ -5,20 +5,21 @@
 //      │ the same slots were stable in kRunsBeforeKeeping runs
 //   prepare      the divided program is made in the background (kept_program.h); as above
 //      │ ready
-//   make         in the background the prologue runs into memory of the session, and both programs run
+//   make         in the background the prologue runs into memory of the session, and both programs
+//                run
 //      │         over the same random contents (kept_make.h); as above
 //      │ their bits are the same
 //   use          only the main program runs
 //      │ a stable slot changed
 //   observe      the undivided program runs, until the slots are stable again, for longer each time
 //
-// So a client gets the bits of the undivided program always. A program whose bits differ is left alone,
-// and so is one whose main program is no quicker.
+// So a client gets the bits of the undivided program always. A program whose bits differ is left
+// alone, and so is one whose main program is no quicker.
 //
 // The memory is charged to the session's quota. It is freed when the quota needs it for something
-// else (Drop), and when its contents are out of date. Values that are being made or used are then given up, and whoever needs the
-// memory waits for the end of that (preemptible.h). A run for which memory is short gives its kept values up and begins again as
-// the undivided program.
+// else (Drop), and when its contents are out of date. Values that are being made or used are then
+// given up, and whoever needs the memory waits for the end of that (preemptible.h). A run for which
+// memory is short gives its kept values up and begins again as the undivided program.
 //
 // Thread-safe. The calls of a session come one at a time; Drop may come from any thread.
 #pragma once
@@ -47,8 +48,8 @@ struct KeptRun {
 
 class KeptRuns : public Reclaimer, public std::enable_shared_from_this<KeptRuns> {
  public:
-  // What a call decides: it runs with kept values, or as the undivided program; then perhaps values are
-  // to be made behind its answer, and `made` is to be told how that ended.
+  // What a call decides: it runs with kept values, or as the undivided program; then perhaps values
+  // are to be made behind its answer, and `made` is to be told how that ended.
   struct Decision {
     std::optional<KeptRun> run;
     std::optional<KeptMake> make;
@@ -57,7 +58,8 @@ class KeptRuns : public Reclaimer, public std::enable_shared_from_this<KeptRuns>
   static constexpr int kRunsBeforeKeeping = 3;
   // After so many runs in which a slot was not stable, the program is divided again without it.
   static constexpr int kRunsBeforeChanging = 10;
-  // After so many runs with kept values it must be quicker than the undivided program, else it is left alone.
+  // After so many runs with kept values it must be quicker than the undivided program, else it is
+  // left alone.
   static constexpr int kRunsBeforeJudging = 100;
   // A program whose slots become unstable this often is left alone.
   static constexpr int kMostProgramsOfKey = 4;
@@ -76,14 +78,16 @@ class KeptRuns : public Reclaimer, public std::enable_shared_from_this<KeptRuns>
   Decision Begin(const Caller& caller, const ProgramKey& key,
                  const std::shared_ptr<const Program>& program, const RunCall& call,
                  KeptPrograms& programs) UOPD_EXCLUDES(mu_);
-  // Frees all kept values that no call uses, and divided programs of devices that are lost. Ends the making of others, and lets no
-  // more runs use those in use; these hold their memory until then (preemptible.h). True if there were values that no call uses.
+  // Frees all kept values that no call uses, and divided programs of devices that are lost. Ends
+  // the making of others, and lets no more runs use those in use; these hold their memory until
+  // then (preemptible.h). True if there were values that no call uses.
   bool Drop() override UOPD_EXCLUDES(mu_);
 
  private:
   // A call frees its reference after it has answered. The client may have closed the session then.
   struct Values {
-    // The making of the values, or the last run that uses values which were dropped. Ends after `memory` is freed.
+    // The making of the values, or the last run that uses values which were dropped. Ends after
+    // `memory` is freed.
     std::shared_ptr<Preemptible> holding;
     std::shared_ptr<Quota> quota;  // outlives the charges of `memory`
     std::vector<Allocation> memory;
@@ -111,13 +115,13 @@ class KeptRuns : public Reclaimer, public std::enable_shared_from_this<KeptRuns>
   State& StateOf(const ProgramKey& key) UOPD_REQUIRES(mu_);
   // Counts a run with kept values. True: there have been enough of them, and they are no quicker.
   static bool PaysNothing(State& state, const Program& undivided);
-  // The stable runs that values need before they are made. Contents that change again and again must
-  // not cost a make for every few runs.
+  // The stable runs that values need before they are made. Contents that change again and again
+  // must not cost a make for every few runs.
   static int RunsBeforeMaking(const State& state) {
     return kRunsBeforeKeeping << std::min(state.makes, kMostDoublings);
   }
-  // Returns the making, if it has ended well. The caller frees its reference to the values before, so whoever waits for the end finds
-  // values that can be dropped.
+  // Returns the making, if it has ended well. The caller frees its reference to the values before,
+  // so whoever waits for the end finds values that can be dropped.
   std::shared_ptr<Preemptible> Made(const ProgramKey& key, const std::shared_ptr<Values>& values,
                                     KeptMake::Outcome outcome) UOPD_EXCLUDES(mu_);
   std::vector<Contents> ContentsOf(const Program& program, const RunCall& call) const;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Probes: random contents of slots that show whether two programs compute the same bits.
 //
-// The order in which a program adds up, and the instructions that it multiplies with, do not depend on
-// the data. So two programs that give equal bits for a few sets of random numbers do the same work in
-// the same order: sums of random mantissas in another order nearly always differ in some bit.
+// The order in which a program adds up, and the instructions that it multiplies with, do not depend
+// on the data. So two programs that give equal bits for a few sets of random numbers do the same
+// work in the same order: sums of random mantissas in another order nearly always differ in some
+// bit.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -23,7 +24,8 @@ enum class ProbeKind : uint8_t {
 };
 inline constexpr ProbeKind kProbes[] = {ProbeKind::kOrdinary, ProbeKind::kWide, ProbeKind::kTiny};
 inline constexpr ProbeKind kOneProbe[] = {ProbeKind::kMixed};
-// The probes of a program whose runs take this time, in nanoseconds. Each is two runs beside those of the clients.
+// The probes of a program whose runs take this time, in nanoseconds. Each is two runs beside those
+// of the clients.
 inline std::span<const ProbeKind> ProbesFor(int64_t run_ns) {
   constexpr int64_t kDear = 20'000'000;
   return run_ns < kDear ? std::span<const ProbeKind>(kProbes) : kOneProbe;
@@ -32,8 +34,8 @@ inline std::span<const ProbeKind> ProbesFor(int64_t run_ns) {
 // `bytes` bytes of elements of the dtype. The same seed gives the same bytes.
 std::string ProbeData(ir::Dtype dtype, int64_t bytes, ProbeKind kind, uint64_t seed);
 
-// True if the elements are the same, bit for bit. One NaN is as good as another: processors choose its
-// bits by the order of the operands, which is no promise of a program.
+// True if the elements are the same, bit for bit. One NaN is as good as another: processors choose
+// its bits by the order of the operands, which is no promise of a program.
 bool SameElements(ir::Dtype dtype, std::string_view a, std::string_view b);
 
 }  // namespace uopd::engine

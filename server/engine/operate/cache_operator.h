@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 // What operators do with the cache: look at it, check it, make room in it, keep entries in it.
 //
-// Every call is bounded: it handles a page and returns a token for the next one. A token is valid for the same call with
-// the same arguments; it does not end. Thread-safe: the calls block on the disk, and Verify on workers.
-// Those that may take long end with their request. Errors: INVALID_ARGUMENT for a bad filter or token, NOT_FOUND, PERMISSION_DENIED for a cache that is only read, and those
-// of the file system.
+// Every call is bounded: it handles a page and returns a token for the next one. A token is valid
+// for the same call with the same arguments; it does not end. Thread-safe: the calls block on the
+// disk, and Verify on workers. Those that may take long end with their request. Errors:
+// INVALID_ARGUMENT for a bad filter or token, NOT_FOUND, PERMISSION_DENIED for a cache that is only
+// read, and those of the file system.
 #pragma once
 #include <string>
 #include <string_view>
@@ -83,8 +84,9 @@ class CacheOperator {
         verdicts;  // of entries that are bad, and of every winner that was to be run
     std::string next;
   };
-  // Checks the next entries, in the order of their keys: key, checksum and value. `run`: also runs winners against the
-  // reference; the filter's store "unproven" chooses those that were imported. `remove`: removes what is bad.
+  // Checks the next entries, in the order of their keys: key, checksum and value. `run`: also runs
+  // winners against the reference; the filter's store "unproven" chooses those that were imported.
+  // `remove`: removes what is bad.
   absl::StatusOr<Verified> Verify(RequestContext& request, const cache::EntryFilter& filter,
                                   bool run, bool remove, std::string_view token);
 

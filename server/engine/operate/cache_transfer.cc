@@ -12,7 +12,8 @@
 namespace uopd::engine {
 namespace {
 
-// Drafts are made in milliseconds; a quarantine and winners that were not proven are one daemon's own affair.
+// Drafts are made in milliseconds; a quarantine and winners that were not proven are one daemon's
+// own affair.
 constexpr std::array<std::string_view, 5> kTravelling = {"graph", "schedule", "tuning", "kernel",
                                                          "choice"};
 constexpr int64_t kListPage = 1000;
@@ -89,7 +90,8 @@ absl::StatusOr<CacheExport> CacheExport::Begin(const RequestContext& request, Ca
         // The checksum comes from the file as it is.
         if (info.checksum.size() != cache::BundleList::kChecksumBytes) return Damaged(info.address);
         out.list_.items.push_back({info.address, info.checksum});
-        // The opts of a tuned kernel stand at the end of the environment of its choice: without them there are few environments.
+        // The opts of a tuned kernel stand at the end of the environment of its choice: without
+        // them there are few environments.
         environments.insert(info.environment.substr(0, info.environment.find(" opts=")));
       }
       if (more) query.after = {0, page.back().address};

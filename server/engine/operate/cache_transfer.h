@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Entries of the cache on their way to another daemon and from one, as a bundle (cache/bundle/bundle.h).
+// Entries of the cache on their way to another daemon and from one, as a bundle
+// (cache/bundle/bundle.h).
 //
-// Graphs, schedules, kernels and winners of tuning travel. Both classes work in steps that take little memory, each on the
-// thread of its caller; one thread at a time. The bundle's bytes come and go in pieces.
+// Graphs, schedules, kernels and winners of tuning travel. Both classes work in steps that take
+// little memory, each on the thread of its caller; one thread at a time. The bundle's bytes come
+// and go in pieces.
 #pragma once
 #include <string>
 #include <string_view>
@@ -23,15 +25,16 @@ class CacheExport {
  public:
   static constexpr size_t kChunkBytes = size_t{1} << 20;
 
-  // `op` outlives the export. FAILED_PRECONDITION: this daemon has no key to sign with. INVALID_ARGUMENT: the filter
-  // names a store that does not travel, or chooses more than cache::kMaxBundleRecords entries. NOT_FOUND: it chooses none.
-  // DATA_LOSS: an entry is damaged. Entries that are too large for the readers of bundles are left out.
+  // `op` outlives the export. FAILED_PRECONDITION: this daemon has no key to sign with.
+  // INVALID_ARGUMENT: the filter names a store that does not travel, or chooses more than
+  // cache::kMaxBundleRecords entries. NOT_FOUND: it chooses none. DATA_LOSS: an entry is damaged.
+  // Entries that are too large for the readers of bundles are left out.
   static absl::StatusOr<CacheExport> Begin(const RequestContext& request, CacheOperator& op,
                                            const BundleKeys& keys,
                                            const cache::EntryFilter& filter);
 
-  // The next bytes of the bundle, at most kChunkBytes; empty at the end. ABORTED: an entry changed since Begin, so the export
-  // has to begin again. DATA_LOSS: an entry is damaged.
+  // The next bytes of the bundle, at most kChunkBytes; empty at the end. ABORTED: an entry changed
+  // since Begin, so the export has to begin again. DATA_LOSS: an entry is damaged.
   absl::StatusOr<std::string> Next();
   size_t entries() const { return list_.items.size(); }
   size_t left_out() const { return left_out_; }
@@ -79,7 +82,8 @@ class CacheImport {
         reader_(keys.trusted, {}),
         dry_run_(dry_run) {}
 
-  // Takes the next bytes, and adds to `out` the records that they complete. Errors are those of BundleReader.
+  // Takes the next bytes, and adds to `out` the records that they complete. Errors are those of
+  // BundleReader.
   absl::Status Feed(std::string_view bytes, std::vector<ImportedRecord>& out);
   absl::Status End() const { return reader_.End(); }
   // Null: the head was not read yet.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How a daemon is, on one page: for operators. Plain data; Engine::Status gathers it, without opening a device or asking a disk.
+// How a daemon is, on one page: for operators. Plain data; Engine::Status gathers it, without
+// opening a device or asking a disk.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -59,7 +60,8 @@ struct DaemonStatus {
   size_t recent_failures = 0;
 };
 
-// A setting as it is in effect: one that needs a restart has the value of the start, whatever was read since.
+// A setting as it is in effect: one that needs a restart has the value of the start, whatever was
+// read since.
 struct SettingView {
   std::string_view key;
   std::string value;

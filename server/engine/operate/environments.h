@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Which environment keys this daemon asks the cache for: of its devices, its versions and its settings.
+// Which environment keys this daemon asks the cache for: of its devices, its versions and its
+// settings.
 //
-// An entry of another environment is never found by a request of this daemon. Short-lived: it knows the devices that were
-// there when it was made. One thread at a time.
+// An entry of another environment is never found by a request of this daemon. Short-lived: it knows
+// the devices that were there when it was made. One thread at a time.
 #pragma once
 #include <memory>
 #include <optional>
@@ -26,8 +27,8 @@ class Environments {
   // Whether the daemon may ask for entries of this store and environment.
   bool Uses(std::string_view store, const std::string& environment);
 
-  // What stands as a digest in the environment of a choice: every version and fact about the device that decided the source. Empty: of
-  // no device of this daemon, or of another version.
+  // What stands as a digest in the environment of a choice: every version and fact about the device
+  // that decided the source. Empty: of no device of this daemon, or of another version.
   std::string ChoiceFacts(const std::string& environment) const;
 
   // The device and the options whose tuning has this environment key.

@@ -18,8 +18,8 @@ std::string Short(std::string text) {
   return text;
 }
 
-// A search that used this much of its time ended because of it: the last part of a tuning checks the winner
-// (worker/tune/tune_kernel.h).
+// A search that used this much of its time ended because of it: the last part of a tuning checks
+// the winner (worker/tune/tune_kernel.h).
 constexpr double kUsedUp = 0.7;
 
 }  // namespace

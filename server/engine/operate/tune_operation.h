@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// One tuning operation of this daemon: it follows the tuning of its kernels, shares its budget among them, and tells those who
-// watch what changed.
+// One tuning operation of this daemon: it follows the tuning of its kernels, shares its budget
+// among them, and tells those who watch what changed.
 //
-// Watchers have no queue. Each has a cursor (TuneCursor) that says what it knows, and Changes gives what is new since then.
-// So a watcher that is slow gets fewer and larger updates, each bounded, and costs nothing while it does not ask.
+// Watchers have no queue. Each has a cursor (TuneCursor) that says what it knows, and Changes gives
+// what is new since then. So a watcher that is slow gets fewer and larger updates, each bounded,
+// and costs nothing while it does not ask.
 //
 // Thread-safe. It calls nobody while it holds its lock.
 #pragma once
@@ -76,23 +77,25 @@ class TuneOperation final : public TuningObserver {
   // Grows with every change.
   uint64_t version() const { return version_.load(std::memory_order_acquire); }
 
-  // planning → running, with the kernels of the plan. What is known about them from an earlier attempt stays. `found[i]` is
-  // what the cache has for kernel i. Returns the kernels that are left to tune, the most expensive first. With none left, and
-  // also if somebody ended it meanwhile, there are none.
+  // planning → running, with the kernels of the plan. What is known about them from an earlier
+  // attempt stays. `found[i]` is what the cache has for kernel i. Returns the kernels that are left
+  // to tune, the most expensive first. With none left, and also if somebody ended it meanwhile,
+  // there are none.
   std::vector<size_t> Run(const TuningPlan& plan,
                           const std::vector<std::optional<TuningRecord>>& found) UOPD_EXCLUDES(mu_);
   void Fail(const absl::Status& why) UOPD_EXCLUDES(mu_);
   void Interrupt(std::string why) UOPD_EXCLUDES(mu_);
   // FAILED_PRECONDITION: it is over.
   absl::Status Cancel() UOPD_EXCLUDES(mu_);
-  // The state of an operation that goes on from this one, with more budget if some is given. It is another object, because a
-  // search for this one may not have noticed yet that it was cancelled. FAILED_PRECONDITION: it is not over, or it is done and
-  // left nothing out.
+  // The state of an operation that goes on from this one, with more budget if some is given. It is
+  // another object, because a search for this one may not have noticed yet that it was cancelled.
+  // FAILED_PRECONDITION: it is not over, or it is done and left nothing out.
   absl::StatusOr<TuneState> Resumed(int64_t more_budget_us, uint64_t more_candidates) const
       UOPD_EXCLUDES(mu_);
   // One more daemon begins with it.
   void CountAttempt() UOPD_EXCLUDES(mu_);
-  // The daemon ends: searches stop, and the state stays as it is for the next daemon. This attempt ended well.
+  // The daemon ends: searches stop, and the state stays as it is for the next daemon. This attempt
+  // ended well.
   void Pause() UOPD_EXCLUDES(mu_);
   // For an operation that another daemon of the data folder runs: its present state.
   void Replace(TuneState state) UOPD_EXCLUDES(mu_);

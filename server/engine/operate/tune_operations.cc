@@ -18,7 +18,8 @@ using std::chrono::steady_clock;
 constexpr int kLooksBetweenOthers = 5;
 constexpr size_t kMaxIdBytes = 64;
 
-// The operation that has the request id of a wish for this graph. INVALID_ARGUMENT: the id was used for something else.
+// The operation that has the request id of a wish for this graph. INVALID_ARGUMENT: the id was used
+// for something else.
 absl::StatusOr<TuneOperations::OperationPtr> AsWished(TuneOperations::OperationPtr known,
                                                       const TuneWish& wish, const Digest& graph) {
   const TuneState first = known->Summary().head;
@@ -394,7 +395,8 @@ void TuneOperations::LookAtOthers() {
   std::vector<OperationPtr> others;
   {
     MutexLock lock(mu_);
-    // Stop has given up this daemon's own ones, whose rows are older than what it is about to write.
+    // Stop has given up this daemon's own ones, whose rows are older than what it is about to
+    // write.
     if (stopped()) return;
     for (const auto& [id, entry] : entries_) {
       if (!entry.here && !IsOver(entry.op->phase())) others.push_back(entry.op);

@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: MIT
-// The tuning operations of a daemon: started by clients, watched by anybody of the same tenant, and kept over restarts.
+// The tuning operations of a daemon: started by clients, watched by anybody of the same tenant, and
+// kept over restarts.
 //
-//   Start ──► PlanTuning ──► TuneOperation ──► queue of the processor (TuningService) ──► winners in store "tuning"
+//   Start ──► PlanTuning ──► TuneOperation ──► TuningService ──► winners in store "tuning"
 //                                 │ ▲
 //                     store "tune"│ │ a daemon that starts goes on with it
 //                                 ▼ │
 //                               TuneRows
 //
-// The winners go where those of all requests go, under the same keys, leases and quarantine. So a kernel is tuned once in a
-// cluster, whoever asked for it, and a request with this beam finds the winner.
+// The winners go where those of all requests go, under the same keys, leases and quarantine. So a
+// kernel is tuned once in a cluster, whoever asked for it, and a request with this beam finds the
+// winner.
 //
-// An operation belongs to the tenant that started it. Others do not see it, except operators. What is kept is bounded
-// (Options): operations that run are refused above a limit, and of those that are over the oldest go.
+// An operation belongs to the tenant that started it. Others do not see it, except operators. What
+// is kept is bounded (Options): operations that run are refused above a limit, and of those that
+// are over the oldest go.
 //
-// A daemon that starts goes on with the operations of its data folder that nobody runs. It counts its attempts, so that an
-// operation that ends the daemon each time is given up (interrupted), until somebody resumes it.
+// A daemon that starts goes on with the operations of its data folder that nobody runs. It counts
+// its attempts, so that an operation that ends the daemon each time is given up (interrupted),
+// until somebody resumes it.
 //
 // Thread-safe. One thread of its own writes what changed, and looks for operations to go on with.
 #pragma once
@@ -45,7 +49,8 @@ struct TuneWish {
   CompileOptions options;          // with a beam
   uint64_t budget_ms = 0;          // 0: no limit
   uint64_t budget_candidates = 0;  // 0: no limit
-  // Not empty: a second call of the tenant with this id gets the operation of the first, if it is the same call.
+  // Not empty: a second call of the tenant with this id gets the operation of the first, if it is
+  // the same call.
   std::string request_id;
   bool beam_is_default = false;  // the client left the beam to the daemon
   std::string title;
@@ -73,20 +78,21 @@ class TuneOperations {
   TuneOperations(Options options, CompileService& compile, cache::Store& store);
   ~TuneOperations();
 
-  // Plans, and begins to tune. For a thread that may work for seconds (CompileService::Post). Errors are those of
-  // CompileService::PlanTuning; INVALID_ARGUMENT also for budgets and texts out of range, and for a request id that the tenant
-  // has used for another graph or other options; RESOURCE_EXHAUSTED: too many
-  // operations are not over.
+  // Plans, and begins to tune. For a thread that may work for seconds (CompileService::Post).
+  // Errors are those of CompileService::PlanTuning; INVALID_ARGUMENT also for budgets and texts out
+  // of range, and for a request id that the tenant has used for another graph or other options;
+  // RESOURCE_EXHAUSTED: too many operations are not over.
   absl::StatusOr<OperationPtr> Start(RequestContext& request, const TuneWish& wish)
       UOPD_EXCLUDES(mu_);
   // The newest first.
   std::vector<OperationPtr> List(const Caller& caller) UOPD_EXCLUDES(mu_);
-  // By its id or the first digits of it. NOT_FOUND: there is none that the caller sees. INVALID_ARGUMENT: several.
+  // By its id or the first digits of it. NOT_FOUND: there is none that the caller sees.
+  // INVALID_ARGUMENT: several.
   absl::StatusOr<OperationPtr> Find(const Caller& caller, std::string_view id) UOPD_EXCLUDES(mu_);
   // FAILED_PRECONDITION: it is over, or another daemon runs it. Blocks on the disk.
   absl::StatusOr<OperationPtr> Cancel(const Caller& caller, std::string_view id) UOPD_EXCLUDES(mu_);
-  // Goes on with an operation that is over (TuneOperation::Resumed), with more budget. Errors as there and of Start; errors of
-  // the plan are told by the operation. Blocks on the disk.
+  // Goes on with an operation that is over (TuneOperation::Resumed), with more budget. Errors as
+  // there and of Start; errors of the plan are told by the operation. Blocks on the disk.
   absl::StatusOr<OperationPtr> Resume(const Caller& caller, std::string_view id,
                                       uint64_t more_budget_ms, uint64_t more_candidates)
       UOPD_EXCLUDES(mu_);

@@ -8,7 +8,8 @@
 namespace uopd::engine {
 namespace {
 
-// Rows of this cost outlive most others of the cache. An operation that runs is written again and again, and so stays.
+// Rows of this cost outlive most others of the cache. An operation that runs is written again and
+// again, and so stays.
 constexpr int64_t kCostUs = 60'000'000;
 constexpr int64_t kPageOfRows = 256;
 

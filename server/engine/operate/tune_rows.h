@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Keeps tuning operations over restarts: store "tune" of the cache, one row for each operation.
 //
-// The rows stay with their data folder: they go to no cluster. Daemons that share the folder see each other's rows. Which of
-// them runs an operation is decided by a lease on its row. Thread-safe; the calls block on the disk.
+// The rows stay with their data folder: they go to no cluster. Daemons that share the folder see
+// each other's rows. Which of them runs an operation is decided by a lease on its row. Thread-safe;
+// the calls block on the disk.
 #pragma once
 #include <memory>
 #include <optional>

@@ -157,8 +157,8 @@ double TunedKernelState::Weight() const {
 void TunedKernelState::AddPoint(const TunePoint& point, size_t limit) {
   points.push_back(point);
   if (points.size() <= limit) return;
-  // Every second point goes, except those that were the fastest when they came. If there are too many of these, every
-  // second one of them goes too. The last point always stays.
+  // Every second point goes, except those that were the fastest when they came. If there are too
+  // many of these, every second one of them goes too. The last point always stays.
   for (const bool keep_best : {true, false}) {
     double best = std::numeric_limits<double>::infinity();
     size_t number = 0;

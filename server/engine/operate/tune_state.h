@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
-// All that is known about one tuning operation, as plain data: what was asked for, how far it is, and what it found.
+// All that is known about one tuning operation, as plain data: what was asked for, how far it is,
+// and what it found.
 //
 //   planning ──► running ──► done
 //       │           ├─ Cancel ─────────────────────────► cancelled ──┐
 //       │           └─ the daemon died too often with it ► interrupted ┼─ Resume ──► planning
 //       └─ the graph cannot be planned any more ────────► failed ────┘
 //
-// A daemon that starts goes on with what was planning or running. The encoded form is a row of store "tune", which stays with
-// its data folder (tune_rows.h).
+// A daemon that starts goes on with what was planning or running. The encoded form is a row of
+// store "tune", which stays with its data folder (tune_rows.h).
 #pragma once
 #include <cstdint>
 #include <limits>
@@ -94,7 +95,8 @@ struct TuneState {
   std::vector<TunedKernelState> kernels;  // in the order of tuning
 
   std::string Encode() const;
-  // DATA_LOSS when the bytes are not a whole state. What daemons before the field `duplicates` wrote has none.
+  // DATA_LOSS when the bytes are not a whole state. What daemons before the field `duplicates`
+  // wrote has none.
   static absl::StatusOr<TuneState> Decode(std::string_view bytes);
 };
 

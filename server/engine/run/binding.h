@@ -24,8 +24,8 @@ class Binding {
   Binding(Binding&&) = default;
 
   // Queues, in this order: zeroes for new buffers, inline data for new and named buffers, then the
-  // copies for slots that share a buffer. After an error, the contents of the named buffers that were
-  // to get data are lost.
+  // copies for slots that share a buffer. After an error, the contents of the named buffers that
+  // were to get data are lost.
   absl::Status Fill(Streams& streams);
   // The memory that a step's reference stands for.
   devices::BufferArg Resolve(const schedule::BufferRef& ref) const;
@@ -37,9 +37,9 @@ class Binding {
   // whole are no longer lost.
   absl::Status Commit();
   // Called after a run that failed with `why` once Fill had succeeded. The buffers that its first
-  // `begun` steps write are marked as lost, and the returned status names them. So are the buffers that
-  // the run brought data for, unless the data have arrived: then they are the contents, of a new
-  // version.
+  // `begun` steps write are marked as lost, and the returned status names them. So are the buffers
+  // that the run brought data for, unless the data have arrived: then they are the contents, of a
+  // new version.
   absl::Status Lose(size_t begun, bool data_arrived, absl::Status why);
 
  private:

@@ -72,7 +72,8 @@ class Run : public std::enable_shared_from_this<Run> {
   }
 
  private:
-  // Calls Start once more if there may be memory then. `ends`: of preempted work, before the run looked for memory.
+  // Calls Start once more if there may be memory then. `ends`: of preempted work, before the run
+  // looked for memory.
   bool BeginsAgain(uint64_t ends) {
     if (in_.maybe_need_less) {
       std::exchange(in_.maybe_need_less, nullptr)(in_);

@@ -72,8 +72,8 @@ struct RunInput {
   TaskPool& task_pool;
   // Work that gives up its memory for the run. The run waits for its end. Null: there is none.
   PreemptibleTable* maybe_preemptible = nullptr;
-  // Called at most once, if memory is short before anything was changed: turns the run into one that holds less memory. The run
-  // begins again. Null: there is no such run.
+  // Called at most once, if memory is short before anything was changed: turns the run into one
+  // that holds less memory. The run begins again. Null: there is no such run.
   absl::AnyInvocable<void(RunInput&)> maybe_need_less;
 };
 using RunDone = absl::AnyInvocable<void(absl::StatusOr<ExecuteResult>)>;

@@ -17,10 +17,10 @@ namespace uopd::engine {
 inline constexpr int64_t kNotMeasured = -1;
 
 // `durations_ns` has one entry for every step and stays valid until the work is done. If it is not
-// `measured`, most replays of a device that is slower with times leave kNotMeasured there. `*begun` is
-// set to the number of steps that may have written something. `background`: the run gives way to those of clients
-// (give_way.h). Errors: the reason why the run ended
-// early, or what the device refused.
+// `measured`, most replays of a device that is slower with times leave kNotMeasured there. `*begun`
+// is set to the number of steps that may have written something. `background`: the run gives way to
+// those of clients (give_way.h). Errors: the reason why the run ended early, or what the device
+// refused.
 absl::Status QueueSteps(const Program& program, const Binding& binding,
                         std::span<const int64_t> values, Streams& streams, RunControl& control,
                         std::span<int64_t> durations_ns, bool measured, bool background,

@@ -89,8 +89,8 @@ class BufferStore {
   bool NoteLosses() UOPD_EXCLUDES(mu_);
   // NoteLosses. DATA_LOSS names the devices and the buffers that were lost since the last call.
   absl::Status TakeLoss() UOPD_EXCLUDES(mu_);
-  // Why `handle`, for which Find gives null, names no buffer. DATA_LOSS: TakeLoss, or the buffer was
-  // lost with its device. Otherwise NOT_FOUND.
+  // Why `handle`, for which Find gives null, names no buffer. DATA_LOSS: TakeLoss, or the buffer
+  // was lost with its device. Otherwise NOT_FOUND.
   absl::Status Missing(uint64_t handle) UOPD_EXCLUDES(mu_);
   // DATA_LOSS if the buffer was lost with its device. OK for all other handles.
   absl::Status CheckGone(uint64_t handle) const UOPD_EXCLUDES(mu_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Request ids that their client has cancelled. The request may run, wait, or not have arrived yet. One that is done stays done: its
-// id cannot be cancelled any more.
+// Request ids that their client has cancelled. The request may run, wait, or not have arrived yet.
+// One that is done stays done: its id cannot be cancelled any more.
 //
 // Bounded: only the latest ids of both kinds are kept. Thread-safe.
 #pragma once

@@ -10,12 +10,13 @@ class ClientProcess {
  public:
   // Of which nothing is known.
   ClientProcess() = default;
-  // The process of this name, if it is certain which one that is: it runs in the PID namespace of the daemon, and began
-  // when the name says. Otherwise nothing is known of it.
+  // The process of this name, if it is certain which one that is: it runs in the PID namespace of
+  // the daemon, and began when the name says. Otherwise nothing is known of it.
   explicit ClientProcess(const ProcessName& name);
 
   bool known() const { return static_cast<bool>(pidfd_); }
-  // True once the process has ended, with all of its threads, whether or not its parent has waited for it.
+  // True once the process has ended, with all of its threads, whether or not its parent has waited
+  // for it.
   bool Ended() const;
 
  private:

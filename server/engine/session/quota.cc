@@ -38,7 +38,8 @@ Quota::Quota(std::string name, int64_t limit, std::shared_ptr<Quota> parent)
 absl::Status Quota::Take(int64_t bytes) {
   bool own = false;
   absl::Status status = TryTake(bytes, &own);
-  // Nobody must lose kept values for a charge that fails anyway. If a larger quota refuses, it has asked for them itself.
+  // Nobody must lose kept values for a charge that fails anyway. If a larger quota refuses, it has
+  // asked for them itself.
   const bool helps =
       own && bytes <= limit() - used() + reclaimable_.load(std::memory_order_relaxed);
   if (!status.ok() && helps && reclaim_ && reclaim_()) status = TryTake(bytes, &own);

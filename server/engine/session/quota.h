@@ -38,9 +38,9 @@ class Quota {
 
   // RESOURCE_EXHAUSTED names the limit. Nothing is then charged to any quota.
   absl::Status Take(int64_t bytes);
-  // `reclaim` is called when a charge fails that could succeed if it gave back all that it can, without any lock of the quota.
-  // It gives back what can be made again, and returns true if there was any; then the charge is tried once more. Set
-  // before the quota is used.
+  // `reclaim` is called when a charge fails that could succeed if it gave back all that it can,
+  // without any lock of the quota. It gives back what can be made again, and returns true if there
+  // was any; then the charge is tried once more. Set before the quota is used.
   void set_reclaim(std::function<bool()> reclaim) { reclaim_ = std::move(reclaim); }
   // Gives back what can be made again, here and in the larger quotas. True if there was any.
   bool Reclaim();
@@ -48,12 +48,15 @@ class Quota {
   // limit; then less is left for others.
   void TakeAlways(int64_t bytes);
   void Give(int64_t bytes);
-  // Counts charged bytes as those that `reclaim` can give back, here and in the larger quotas. Negative: no longer.
+  // Counts charged bytes as those that `reclaim` can give back, here and in the larger quotas.
+  // Negative: no longer.
   void NoteReclaimable(int64_t bytes);
-  // All that is charged here can be given back by `reclaim` of the larger quotas. Set before the quota is used.
+  // All that is charged here can be given back by `reclaim` of the larger quotas. Set before the
+  // quota is used.
   void set_all_reclaimable() { all_reclaimable_ = true; }
 
-  // Bytes that could be charged now, here and in the larger quotas, if a part of each limit, one of `parts`, shall stay free.
+  // Bytes that could be charged now, here and in the larger quotas, if a part of each limit, one of
+  // `parts`, shall stay free.
   int64_t FreeBeside(int64_t parts) const;
 
   int64_t used() const { return used_.load(std::memory_order_relaxed); }

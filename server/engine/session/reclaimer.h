@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a session holds that can be made again, and that gives its memory back when a quota needs it.
+// What a session holds that can be made again, and that gives its memory back when a quota needs
+// it.
 #pragma once
 
 namespace uopd::engine {

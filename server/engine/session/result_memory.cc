@@ -42,7 +42,8 @@ void ResultMemory::Remember(uint64_t request_id, const Digest& program, const Ex
   while (bytes_ > most_bytes() || with_data_.size() > kMaxResults) DropData(with_data_.front());
 }
 
-// Nothing takes the data of a result away when its session needs memory. So a small session keeps few results.
+// Nothing takes the data of a result away when its session needs memory. So a small session keeps
+// few results.
 size_t ResultMemory::most_bytes() const {
   return static_cast<size_t>(std::clamp<int64_t>(quota_.limit() / kPartOfLimit, 0, kMaxBytes));
 }

@@ -120,7 +120,8 @@ class SessionTable {
   std::map<std::string, TenantShare> ByTenant() const UOPD_EXCLUDES(mu_);
   size_t in_use() const UOPD_EXCLUDES(mu_);  // sessions of which a call runs or waits
   size_t max_sessions() const UOPD_EXCLUDES(mu_);
-  // The sessions of a tenant, or of all tenants if `tenant` is empty: those with the most bytes first, at most `most`.
+  // The sessions of a tenant, or of all tenants if `tenant` is empty: those with the most bytes
+  // first, at most `most`.
   // `*left_out` is set to how many more there are.
   std::vector<SessionView> List(std::string_view tenant, size_t most, size_t* left_out) const
       UOPD_EXCLUDES(mu_);

@@ -16,7 +16,8 @@ namespace {
 
 constexpr size_t kMaxName = 64;
 constexpr size_t kMaxFile = 64 << 20;
-// Labels of metrics: calls without a valid token, and tenants beyond those that have series of their own.
+// Labels of metrics: calls without a valid token, and tenants beyond those that have series of
+// their own.
 constexpr std::array<std::string_view, 2> kTaken = {"-", "other"};
 
 bool IsNameChar(char c) {

@@ -26,8 +26,8 @@ class Tenants {
   // Parses a file. NOT_FOUND, or INVALID_ARGUMENT as above; the status names the file.
   static absl::StatusOr<Tenants> Read(const std::string& path);
 
-  // Sets who is an operator: names of tenants, with commas between them. Empty: whoever may call, but nobody if there are
-  // several tenants. INVALID_ARGUMENT: a name that no token has.
+  // Sets who is an operator: names of tenants, with commas between them. Empty: whoever may call,
+  // but nobody if there are several tenants. INVALID_ARGUMENT: a name that no token has.
   absl::Status SetOperators(std::string_view names);
   // Takes the operators of `other`. One that has no token here is nobody.
   void KeepOperatorsOf(const Tenants& other) { operators_ = other.operators_; }

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: MIT
-// What clients have not read yet, for each flow and each peer (base/caller.h), and how much of it there may be.
+// What clients have not read yet, for each flow and each peer (base/caller.h), and how much of it
+// there may be.
 //
-// An answer is held until its client takes it: the message, and the bytes that gRPC made of it. A client that does not read must
-// hurt nobody but itself, so a flow may leave a quarter of limits.total_bytes unread, a peer three eighths, and all together a half. A
-// flow that has read everything may ask for one more answer somewhat longer, so that others at its address do not stop it.
+// An answer is held until its client takes it: the message, and the bytes that gRPC made of it. A
+// client that does not read must hurt nobody but itself, so a flow may leave a quarter of
+// limits.total_bytes unread, a peer three eighths, and all together a half. A flow that has read
+// everything may ask for one more answer somewhat longer, so that others at its address do not stop
+// it.
 //
-// Answers in pieces (downloads) have less: pieces get small when a flow leaves half of kPiecesOfFlow unread, and beyond kPiecesOfFlow there
-// is none until some are read. A flow that has read everything always gets a small one.
+// Answers in pieces (downloads) have less: pieces get small when a flow leaves half of
+// kPiecesOfFlow unread, and beyond kPiecesOfFlow there is none until some are read. A flow that has
+// read everything always gets a small one.
 //
-// Thread-safe. Answers of fewer than kLeast bytes are not worth counting: the number of calls bounds them.
+// Thread-safe. Answers of fewer than kLeast bytes are not worth counting: the number of calls
+// bounds them.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -71,8 +76,8 @@ class UnreadAnswers {
   absl::Status Check(const Caller& caller) const UOPD_EXCLUDES(mu_);
   // Holds an answer of this many bytes for the caller. RESOURCE_EXHAUSTED: as Check.
   absl::StatusOr<Held> Hold(const Caller& caller, int64_t bytes) UOPD_EXCLUDES(mu_);
-  // Holds the next piece, of at most `*data` bytes of data, and sets how many it may have. Held::bytes() 0: there is no room for
-  // a piece now. Try again later; nobody tells when.
+  // Holds the next piece, of at most `*data` bytes of data, and sets how many it may have.
+  // Held::bytes() 0: there is no room for a piece now. Try again later; nobody tells when.
   Held HoldPiece(const Caller& caller, uint64_t* data) UOPD_EXCLUDES(mu_);
 
   int64_t all() const { return all_.load(std::memory_order_relaxed); }

@@ -15,8 +15,8 @@
 
 namespace uopd::engine {
 
-// What one search may use, if that is less than the tuner's own limits. The best found until then wins. They are no part of
-// the key: the result is the kernel's winner, whoever asks next.
+// What one search may use, if that is less than the tuner's own limits. The best found until then
+// wins. They are no part of the key: the result is the kernel's winner, whoever asks next.
 struct SearchLimits {
   std::chrono::milliseconds time = std::chrono::milliseconds::max();
   int candidates = std::numeric_limits<int>::max();
@@ -24,13 +24,13 @@ struct SearchLimits {
 
 // How somebody else takes part in a search.
 struct SearchControl {
-  // May be called on any thread, and may block for as long as the store takes. Once it has returned true, Tune soon
-  // returns CANCELLED. Null: never cancelled.
+  // May be called on any thread, and may block for as long as the store takes. Once it has returned
+  // true, Tune soon returns CANCELLED. Null: never cancelled.
   std::function<bool()> cancelled;
   std::function<void(const search::Trial&)>
       progress;  // called after each candidate; null: nobody asks
-  // Called as the search goes on, and when it ends: candidates that the models left out until now, and candidates whose
-  // program another one had. Null: nobody asks.
+  // Called as the search goes on, and when it ends: candidates that the models left out until now,
+  // and candidates whose program another one had. Null: nobody asks.
   std::function<void(uint64_t pruned, uint64_t duplicates)> left_out;
   SearchLimits limits;
 };
@@ -42,15 +42,16 @@ class KernelTuner {
   // The environment key of what was found: all that decides the winner besides the kernel.
   virtual std::string Environment(const devices::Device& device,
                                   const CompileOptions& options) const = 0;
-  // Blocks for seconds to minutes. For the devices of one processor (DeviceInfo) only one call of Tune or Prove
-  // runs at a time; calls for other processors run in parallel. `graph` is an Item::graph.
-  // DEADLINE_EXCEEDED: the time was over before anything was measured.
+  // Blocks for seconds to minutes. For the devices of one processor (DeviceInfo) only one call of
+  // Tune or Prove runs at a time; calls for other processors run in parallel. `graph` is an
+  // Item::graph. DEADLINE_EXCEEDED: the time was over before anything was measured.
   virtual absl::StatusOr<TuningRecord> Tune(std::string_view graph, const devices::Device& device,
                                             const CompileOptions& options,
                                             const SearchControl& control) = 0;
-  // Runs the kernel with `opts`, which somebody else found, against the kernel without opts, in the worker that measures,
-  // and measures it here. INTERNAL: it computes another result, or does not run, or ends or hangs its worker; INVALID_ARGUMENT: the opts do not apply;
-  // UNAVAILABLE: the kernel without opts does not run. Else as Tune.
+  // Runs the kernel with `opts`, which somebody else found, against the kernel without opts, in the
+  // worker that measures, and measures it here. INTERNAL: it computes another result, or does not
+  // run, or ends or hangs its worker; INVALID_ARGUMENT: the opts do not apply; UNAVAILABLE: the
+  // kernel without opts does not run. Else as Tune.
   virtual absl::StatusOr<TuningRecord> Prove(std::string_view graph, const devices::Device& device,
                                              const CompileOptions& options, const Opts& opts,
                                              const std::function<bool()>& cancelled) = 0;
@@ -60,7 +61,8 @@ class KernelTuner {
   virtual void Rest(const devices::Device& device) {}
 };
 
-// Whether Prove found out that a winner is wrong. Other errors say nothing about it: a deadline, no memory, no worker.
+// Whether Prove found out that a winner is wrong. Other errors say nothing about it: a deadline, no
+// memory, no worker.
 inline bool IsWrongWinner(const absl::Status& proof) {
   return absl::IsInternal(proof) || absl::IsInvalidArgument(proof);
 }

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
-// What the searches of opts leave for later ones, in the cache: the times of the programs of each kernel
-// (search/trial_book.h), and how times depend on programs on a kind of device (search/cost_model.h).
+// What the searches of opts leave for later ones, in the cache: the times of the programs of each
+// kernel (search/trial_book.h), and how times depend on programs on a kind of device
+// (search/cost_model.h).
 //
-// Neither decides what a kernel computes, and a winner is confirmed against the heuristic's choice by new measurements. So what is
-// lost or damaged costs a search time, and nothing else. Keys name the way of measuring and the device, but no version of the
-// search or of the code generator: a changed search space does not start from nothing. With a cluster the rows are shared, so a
-// search that ended with its daemon goes on in another one.
+// Neither decides what a kernel computes, and a winner is confirmed against the heuristic's choice
+// by new measurements. So what is lost or damaged costs a search time, and nothing else. Keys name
+// the way of measuring and the device, but no version of the search or of the code generator: a
+// changed search space does not start from nothing. With a cluster the rows are shared, so a search
+// that ended with its daemon goes on in another one.
 //
-// Thread-safe. A model is what the search that ended last has learned: of two at the same time one is lost.
+// Thread-safe. A model is what the search that ended last has learned: of two at the same time one
+// is lost.
 #pragma once
 #include <string_view>
 

@@ -317,8 +317,9 @@ void TuningService::RestAfter(const Queue& queue, const TuningTask& task) {
   }
 }
 
-// The daemons of a cluster share the kernels of a program: each takes those that nobody else tunes, and waits for the
-// others only at the end. On one machine they take turns, because two searches at once would disturb each other's times.
+// The daemons of a cluster share the kernels of a program: each takes those that nobody else tunes,
+// and waits for the others only at the end. On one machine they take turns, because two searches at
+// once would disturb each other's times.
 void TuningService::Run(Queue& queue, Part& part) {
   std::vector<size_t> left;
   for (size_t i = 0; i < part.taken.size(); ++i) {
@@ -442,7 +443,8 @@ absl::StatusOr<TuningRecord> TuningService::Search(const TuningTask& task, size_
     task.observer->LeftOut(i, pruned, duplicates);
   };
   auto found = tuner_->Tune(kernel.graph, *kernel.device, task.options, control);
-  // The observer's limit is not the fault of the kernel, which must not count as one that cannot be tuned.
+  // The observer's limit is not the fault of the kernel, which must not count as one that cannot be
+  // tuned.
   if (absl::IsDeadlineExceeded(found.status()) && limits->time != std::chrono::milliseconds::max())
     return absl::CancelledError("the budget was used up before a winner was checked");
   return found;

@@ -9,16 +9,17 @@
 //                                       lease ── granted ── KernelTuner ── put ─┤
 //                                            └── busy ── wait for the value ────┘
 //
-// A winner that was imported (store "unproven") takes the place of the search, after a run of it has given the same results
-// as the kernel without opts. One that does not is removed, and the kernel is tuned.
+// A winner that was imported (store "unproven") takes the place of the search, after a run of it
+// has given the same results as the kernel without opts. One that does not is removed, and the
+// kernel is tuned.
 //
 // So a kernel is tuned once, even for N clients of N daemons on one data folder. The lease is
 // renewed while the tuner works. A daemon that dies or freezes loses its lease, and a waiting
 // daemon takes over. A kernel whose tuning fails keeps its present opts, and this process does not
 // try it again for a while (RecentFailures).
 //
-// What a daemon of another machine found is used when it arrives (cache::Arrivals), also for programs that still wait in
-// a queue.
+// What a daemon of another machine found is used when it arrives (cache::Arrivals), also for
+// programs that still wait in a queue.
 //
 // Thread-safe.
 #pragma once
@@ -92,12 +93,13 @@ class TuningService {
   std::optional<TuningRecord> Find(std::string_view graph, const devices::Device& device,
                                    const CompileOptions& options);
   void Add(TuningTask task) UOPD_EXCLUDES(mu_);
-  // KernelTuner::Prove, in turn with the tuning of the same processor. UNIMPLEMENTED: there is no tuner.
+  // KernelTuner::Prove, in turn with the tuning of the same processor. UNIMPLEMENTED: there is no
+  // tuner.
   absl::StatusOr<TuningRecord> Prove(std::string_view graph, const devices::Device& device,
                                      const CompileOptions& options, const Opts& opts,
                                      const std::function<bool()>& cancelled) UOPD_EXCLUDES(mu_);
-  // Where winners from outside wait until somebody wants them: under the key of their tuning, in this store. They are
-  // used only after Prove. `key` is the key of a tuning.
+  // Where winners from outside wait until somebody wants them: under the key of their tuning, in
+  // this store. They are used only after Prove. `key` is the key of a tuning.
   static cache::Key UnprovenKey(const cache::Key& key) {
     return {cache::kUnprovenStore, key.semantic(), key.environment()};
   }
@@ -121,7 +123,8 @@ class TuningService {
     std::vector<std::atomic<bool>> taken;  // by kernel: somebody uses its result, or it gets none
   };
   using PartPtr = std::shared_ptr<Part>;
-  // The right to end kernel `i` of a part, which one thread gets. Counts the kernel as done at the end.
+  // The right to end kernel `i` of a part, which one thread gets. Counts the kernel as done at the
+  // end.
   class Taken {
    public:
     Taken(TuningService& service, Part& part, size_t i)
@@ -163,19 +166,22 @@ class TuningService {
   // Called when the queue is empty. Calls Rest for the devices of the last task.
   void RestAfter(const Queue& queue, const TuningTask& task) UOPD_EXCLUDES(mu_);
   void Run(Queue& queue, Part& part) UOPD_EXCLUDES(mu_);
-  // False: a daemon of another machine tunes the kernel now, and `wait` is not set; or nobody may begin a search now.
+  // False: a daemon of another machine tunes the kernel now, and `wait` is not set; or nobody may
+  // begin a search now.
   bool TuneOne(Queue& queue, Part& part, size_t i, bool wait);
   // Gives what was found to the program. Counts and logs it.
   absl::Status Use(Part& part, size_t i, const absl::StatusOr<Obtained>& obtained, double seconds);
   // Notes that a row came from another machine.
   void Hear(const cache::Row& row) UOPD_EXCLUDES(mu_);
   void UseArrivals() UOPD_EXCLUDES(mu_);
-  // A winner from outside for the kernel, if there is one and it proves to be right. Null: there is none, or none any more,
-  // because one that is wrong is removed. One that is right stays until it is kept in the store "tuning".
+  // A winner from outside for the kernel, if there is one and it proves to be right. Null: there is
+  // none, or none any more, because one that is wrong is removed. One that is right stays until it
+  // is kept in the store "tuning".
   std::optional<TuningRecord> ProveImported(const cache::Key& key, const TuningTask::Kernel& kernel,
                                             const CompileOptions& options,
                                             const std::function<bool()>& cancelled);
-  // Removes the unproven winner if the kernel of `key` has a winner in the store "tuning" that survives a crash.
+  // Removes the unproven winner if the kernel of `key` has a winner in the store "tuning" that
+  // survives a crash.
   void ForgetUnproven(const cache::Key& key);
   // ABORTED: the same.
   absl::StatusOr<Obtained> Obtain(const cache::Key& key, Part& part, size_t i, bool wait);

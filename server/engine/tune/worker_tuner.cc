@@ -19,7 +19,8 @@ const char* OutcomeOf(const search::Trial& trial) {
   return trial.remembered ? "remembered" : "measured";
 }
 
-// What one search knows from before, and leaves. The book is kept while the search runs, and when it ends in any way.
+// What one search knows from before, and leaves. The book is kept while the search runs, and when
+// it ends in any way.
 class Recall {
  public:
   Recall(const SearchMemory* memory, std::string_view graph, const Target& target, bool afresh)
@@ -69,7 +70,8 @@ worker::TuneOptions WorkerTuner::TuneOptionsOf(const devices::Device& device,
   out.run_limit = limits_.run_limit;
   out.device = device.info().name;
   out.toolchain = device.target().toolchain;
-  // A kernel on the host takes all processors of its device, unless it was given fewer than there are.
+  // A kernel on the host takes all processors of its device, unless it was given fewer than there
+  // are.
   out.overlap = device.info().processor != devices::DeviceInfo().processor ||
                 (!device.target().blocks && device.target().threads < UsableProcessors());
   return out;
@@ -115,7 +117,8 @@ absl::StatusOr<TuningRecord> WorkerTuner::Tune(std::string_view graph,
     if (control.left_out) control.left_out(pruned, duplicates);
   };
   auto found = worker::TuneKernel(ctx, sink, device.target(), tune, pools_(device));
-  // What was left out in one step may be measured in a later one, so it is counted at the end, however the search ended.
+  // What was left out in one step may be measured in a later one, so it is counted at the end,
+  // however the search ended.
   metrics::TuneCandidates({"pruned"}).Increment(pruned);
   metrics::TuneCandidates({"duplicate"}).Increment(duplicates);
   UOPD_ASSIGN(worker::TunedKernel tuned, std::move(found));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The KernelTuner of the daemon. It calls worker::TuneKernel with the pools of worker processes for
-// tuning. What it measures is kept every few seconds, so a search whose daemon ends goes on in the next one.
+// tuning. What it measures is kept every few seconds, so a search whose daemon ends goes on in the
+// next one.
 #pragma once
 #include <chrono>
 #include <functional>
@@ -24,8 +25,8 @@ class WorkerTuner final : public KernelTuner {
   // Returns the pools for a device. The pools outlive the tuner. Thread-safe.
   using Pools = std::function<worker::WorkerPools(const devices::Device&)>;
 
-  // `maybe_memory`: what searches leave for later ones; outlives the tuner. Null: each begins from nothing. `unready`: why there
-  // are no workers now.
+  // `maybe_memory`: what searches leave for later ones; outlives the tuner. Null: each begins from
+  // nothing. `unready`: why there are no workers now.
   WorkerTuner(
       Pools pools, Limits limits, const SearchMemory* maybe_memory = nullptr,
       std::function<std::string()> unready = [] { return std::string(); })

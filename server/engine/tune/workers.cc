@@ -19,14 +19,16 @@ using worker::Supervisor;
 // tuning. Upgrades come last: the threads of a run wait for each other, so a compiler on one
 // processor delays all of them.
 constexpr int kCompileNice = 5, kTuningNice = 10, kUpgradeNice = 19;
-// Addresses that a measuring process needs besides the buffers: for the program with LLVM, and for each thread its stack and
-// its part of malloc.
+// Addresses that a measuring process needs besides the buffers: for the program with LLVM, and for
+// each thread its stack and its part of malloc.
 constexpr uint64_t kOwnAddresses = uint64_t{2} << 30, kThreadAddresses = uint64_t{160} << 20;
-// Addresses that a compiling process needs besides what it fills: libraries and the arenas of malloc.
+// Addresses that a compiling process needs besides what it fills: libraries and the arenas of
+// malloc.
 constexpr uint64_t kCompilerAddresses = uint64_t{1} << 30;
 
-// The address space of a process that compiles. In a control group, a compiler that wants more than half of the memory is told that
-// there is none; otherwise the kernel would kill it, or another one.
+// The address space of a process that compiles. In a control group, a compiler that wants more than
+// half of the memory is told that there is none; otherwise the kernel would kill it, or another
+// one.
 uint64_t CompilerAddresses(const Config& config) {
   const auto wanted = static_cast<uint64_t>(config.compile_worker_bytes());
   const ProcessLimits& limits = ProcessLimits::AtStart();
@@ -83,9 +85,10 @@ Supervisor::Options TuningPool(const PoolSource& source, QuarantineStore* quaran
   return out;
 }
 
-// A kernel of the CPU can take memory by itself. At this limit it gets none, and dies of that alone; without a limit the
-// machine would run out of memory. A measurement copies buffers: to fill them, and to answer with them. Drivers of GPUs
-// reserve far more addresses than they use, so there is no such limit for them.
+// A kernel of the CPU can take memory by itself. At this limit it gets none, and dies of that
+// alone; without a limit the machine would run out of memory. A measurement copies buffers: to fill
+// them, and to answer with them. Drivers of GPUs reserve far more addresses than they use, so there
+// is no such limit for them.
 uint64_t AddressesOf(const worker::WorkerSetup& setup) {
   const auto machine = static_cast<uint64_t>(ProcessLimits::AtStart().memory_bytes());
   const auto threads =

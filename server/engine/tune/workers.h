@@ -2,16 +2,17 @@
 // The worker processes of the daemon. They are divided into pools, so that one kind of work cannot
 // hold up another:
 //
-//   compile  the kernels that requests wait for; at most compile.threads processes, forked when needed;
-//            nice 5, so that prepared work that runs in the daemon comes first
-//   upgrade  kernels that no request waits for; as many processes as compile has; nice 19, because the
-//            threads of a run wait for each other
+//   compile  the kernels that requests wait for; at most compile.threads processes, forked when
+//            needed; nice 5, so that prepared work that runs in the daemon comes first
+//   upgrade  kernels that no request waits for; as many processes as compile has; nice 19, because
+//            the threads of a run wait for each other
 //   tuning   candidates of tuning; tune.workers processes; nice 10, because requests come first
 //   measure  one process per device that runs candidates; nice 10. Two processes would disturb each
 //            other's times. A process opens only its own device
 //
 // The quarantines of tuning and measure are kept over restarts of the daemon. Those of
-// compile and upgrade are not: a compiler that took too long on a busy day must not refuse a graph for ever.
+// compile and upgrade are not: a compiler that took too long on a busy day must not refuse a graph
+// for ever.
 //
 // Thread-safe. The fork server and the store outlive it. REQUIRES: no job runs at its destruction.
 #pragma once
@@ -32,8 +33,8 @@ namespace uopd::engine {
 
 class Workers {
  public:
-  // `devices`: the full names of the configured devices. `compilers`: how many kernels are compiled at
-  // the same time.
+  // `devices`: the full names of the configured devices. `compilers`: how many kernels are compiled
+  // at the same time.
   Workers(worker::ForkServer& forks, const Config& config, std::span<const std::string> devices,
           int compilers, cache::Store& store);
 
@@ -54,8 +55,8 @@ class Workers {
   std::vector<Quarantined> ListQuarantine();
   // Removes the job whose id (in hexadecimal) starts with `id`; removes all jobs if `id` is empty.
   // Returns how many were removed. NOT_FOUND: no such job. INVALID_ARGUMENT: several ids start with
-  // `id`, or `id` is not hexadecimal. Other daemons of the cluster forget the job too; those of the same folder keep the
-  // entries that they have loaded.
+  // `id`, or `id` is not hexadecimal. Other daemons of the cluster forget the job too; those of the
+  // same folder keep the entries that they have loaded.
   absl::StatusOr<size_t> ClearQuarantine(std::string_view id);
 
  private:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the kernels of the daemon use, by device and name: uopd_kernel_seconds_total and its siblings.
+// What the kernels of the daemon use, by device and name: uopd_kernel_seconds_total and its
+// siblings.
 #pragma once
 #include <algorithm>
 #include <atomic>

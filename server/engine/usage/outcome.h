@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How a request ended, for whom that is of interest: the daemon's faults are those that an objective of availability counts.
+// How a request ended, for whom that is of interest: the daemon's faults are those that an
+// objective of availability counts.
 #pragma once
 #include <cstddef>
 #include <cstdint>

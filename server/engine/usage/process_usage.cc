@@ -27,7 +27,8 @@ bool ReadStat(const std::string& path, ProcessStat& out) {
   return in && out.Parse(text.str());
 }
 
-// The fork server and its workers, which are its children and have none of their own. Processes that end meanwhile are left out.
+// The fork server and its workers, which are its children and have none of their own. Processes
+// that end meanwhile are left out.
 std::vector<ProcessStat> ForksAndWorkers(pid_t forks) {
   std::vector<ProcessStat> out;
   std::ifstream children(Cat("/proc/", forks, "/task/", forks, "/children"));

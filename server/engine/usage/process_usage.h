@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Processor time and memory of the daemon and of its child processes, for uopd_process_* and uopd_workers_*. Used by one
-// thread.
+// Processor time and memory of the daemon and of its child processes, for uopd_process_* and
+// uopd_workers_*. Used by one thread.
 #pragma once
 #include <sys/types.h>
 

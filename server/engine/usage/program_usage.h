@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The requests for each program: uopd_program_requests_total and its siblings. A program is named by the first
-// digits of its digest, as uopctl does.
+// The requests for each program: uopd_program_requests_total and its siblings. A program is named
+// by the first digits of its digest, as uopctl does.
 #pragma once
 #include <array>
 #include <atomic>

@@ -31,7 +31,8 @@ struct RequestParts {
   }
 
   // Divides the time of a request. The sum of the parts is total_ns. Kernels of one request compile
-  // side by side, so the phases of a compile may add up to more than the time for which the request waited.
+  // side by side, so the phases of a compile may add up to more than the time for which the request
+  // waited.
   static RequestParts Of(int64_t total_ns, const PhaseTimings& timings) {
     RequestParts out;
     int64_t left = std::max<int64_t>(total_ns, 0);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Metrics by a name that clients decide, such as a kernel or a program.
 //
-// Only some names have series of their own: at most kShown, those that took most of the time lately. The rest counts as
-// "other". A name that gets series starts them at 0, and one that loses them goes on in "other". So every series only grows,
-// and the sum of all is what was used.
+// Only some names have series of their own: at most kShown, those that took most of the time
+// lately. The rest counts as "other". A name that gets series starts them at 0, and one that loses
+// them goes on in "other". So every series only grows, and the sum of all is what was used.
 //
 // Thread-safe. Adding to a Use takes no lock. The metrics change in Publish only.
 #pragma once
@@ -22,8 +22,10 @@ namespace uopd::engine {
 // Use: what one name used since the last Publish. It has
 //   Name                       the type of a name; ordered
 //   static Name Other(name)    the name under which `name` counts while it is not shown
-//   int64_t Publish(name)      moves what was added into the series of `name`; returns the nanoseconds among it
-//   static void Show(name)     makes the series of `name`, at 0: of a series that begins with a value, Prometheus does not see the increase
+//   int64_t Publish(name)      moves what was added into the series of `name`; returns the
+//                              nanoseconds among it
+//   static void Show(name)     makes the series of `name`, at 0: of a series that begins with a
+//                              value, Prometheus does not see the increase
 //   static void Forget(name)   removes the series of `name`
 template <class Use>
 class ShownUses {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// What each tenant asks for: uopd_tenant_requests_total and its siblings. A call without a valid token counts for the tenant "-",
-// as every call does if the daemon has no tokens.
+// What each tenant asks for: uopd_tenant_requests_total and its siblings. A call without a valid
+// token counts for the tenant "-", as every call does if the daemon has no tokens.
 //
-// The first kShown tenants have series of their own; the rest counts as "other". Thread-safe. A TenantUse lives as long as the
-// process.
+// The first kShown tenants have series of their own; the rest counts as "other". Thread-safe. A
+// TenantUse lives as long as the process.
 #pragma once
 #include <array>
 #include <atomic>

@@ -12,8 +12,8 @@ namespace uopd::rpc {
 // Nothing is checked here. `unused_s` is counted from now.
 cache::EntryFilter ToFilter(const v1::CacheFilter& filter);
 
-// Text for a message: bytes that are no printable ASCII become question marks, and what is above `most` bytes is cut.
-// Keys of damaged rows may be anything.
+// Text for a message: bytes that are no printable ASCII become question marks, and what is above
+// `most` bytes is cut. Keys of damaged rows may be anything.
 std::string Printable(std::string_view text, size_t most = 4096);
 
 }  // namespace uopd::rpc

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The operators' calls about the cache that have one message each way. The work is done by engine::CacheOperator.
+// The operators' calls about the cache that have one message each way. The work is done by
+// engine::CacheOperator.
 #include <algorithm>
 
 #include "absl/strings/escaping.h"

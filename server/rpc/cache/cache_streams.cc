@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // ExportCache and ImportCache: bundles of the cache, in chunks.
 //
-// Both work on the task pool, a chunk at a time. What they hold for a client is bounded: the list of a bundle, one record
-// and one chunk. So only a few run at a time in a daemon.
+// Both work on the task pool, a chunk at a time. What they hold for a client is bounded: the list
+// of a bundle, one record and one chunk. So only a few run at a time in a daemon.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -126,7 +126,8 @@ class CacheExportStream final : public grpc::ServerWriteReactor<v1::ExportCacheR
   std::shared_ptr<CacheExportStream> self_;  // from Start to OnDone
 };
 
-// Reads a chunk, handles it, answers, reads the next one. After the last chunk it answers once more.
+// Reads a chunk, handles it, answers, reads the next one. After the last chunk it answers once
+// more.
 class CacheImportStream final
     : public grpc::ServerBidiReactor<v1::ImportCacheRequest, v1::ImportCacheResponse>,
       public WatchedStream,

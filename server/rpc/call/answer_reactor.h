@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// AnswerReactor: the reactor of a unary call. It holds the charges for the call's messages until the client has the answer.
+// AnswerReactor: the reactor of a unary call. It holds the charges for the call's messages until
+// the client has the answer.
 //
-// gRPC keeps an answer until the client takes it, and a client may take as long as it likes. So a large answer is counted among
-// those that its client has not read (UnreadAnswers), and a watch ends the call of a client that reads less than kBytesInTime
-// in limits.stream_idle_ms, as it does for the pieces of a download.
+// gRPC keeps an answer until the client takes it, and a client may take as long as it likes. So a
+// large answer is counted among those that its client has not read (UnreadAnswers), and a watch
+// ends the call of a client that reads less than kBytesInTime in limits.stream_idle_ms, as it does
+// for the pieces of a download.
 #pragma once
 #include <grpcpp/grpcpp.h>
 
@@ -15,7 +17,8 @@
 
 namespace uopd::rpc {
 
-// What the daemon holds for an answer that its client has not read: the message, and the bytes that gRPC makes of it.
+// What the daemon holds for an answer that its client has not read: the message, and the bytes that
+// gRPC makes of it.
 inline int64_t HeldFor(const google::protobuf::Message& answer) {
   return BytesOf(answer) + static_cast<int64_t>(answer.ByteSizeLong());
 }
@@ -42,16 +45,17 @@ class WatchedAnswer final : public WatchedStream {
 // Deletes itself in OnDone.
 class AnswerReactor final : public grpc::ServerUnaryReactor {
  public:
-  // The reactor of a call that does not wait for others: the thread that received the call answers it, or a thread of the task
-  // pool does soon after.
+  // The reactor of a call that does not wait for others: the thread that received the call answers
+  // it, or a thread of the task pool does soon after.
   explicit AnswerReactor(StreamWatch& watch) : watch_(watch) {}
-  // The reactor of a call that may wait for others. `cancellation` ends the call when its client leaves.
+  // The reactor of a call that may wait for others. `cancellation` ends the call when its client
+  // leaves.
   AnswerReactor(StreamWatch& watch, std::shared_ptr<engine::Cancellation> cancellation,
                 engine::Charge request)
       : watch_(watch), cancellation_(std::move(cancellation)), request_(std::move(request)) {}
 
-  // The answer is complete. RESOURCE_EXHAUSTED: its client has left too many unread, so it does not get this one. Called once,
-  // before Finish.
+  // The answer is complete. RESOURCE_EXHAUSTED: its client has left too many unread, so it does not
+  // get this one. Called once, before Finish.
   absl::Status Hold(engine::Engine& engine, grpc::CallbackServerContext& context,
                     std::string_view session, engine::Caller& caller,
                     const google::protobuf::Message& answer) {

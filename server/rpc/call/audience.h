@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The calls of the service and who may make them, as proto/methods.def has it: the one table that decides.
+// The calls of the service and who may make them, as proto/methods.def has it: the one table that
+// decides.
 //
-// CallScope refuses a call by this table, and gives the engine the caller's rights (engine::Caller). Whatever looks for a thing
-// that belongs to somebody takes the Caller, or its tenant.
+// CallScope refuses a call by this table, and gives the engine the caller's rights
+// (engine::Caller). Whatever looks for a thing that belongs to somebody takes the Caller, or its
+// tenant.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -41,7 +43,8 @@ inline constexpr auto kMethods = std::to_array<MethodInfo>({
 
 constexpr const MethodInfo& Info(Method method) { return kMethods[static_cast<size_t>(method)]; }
 
-// Whether the call is about a program that is prepared or run. The objectives for latency are about these calls.
+// Whether the call is about a program that is prepared or run. The objectives for latency are about
+// these calls.
 constexpr bool AsksForProgram(Method method) {
   return method == Method::kPrepare || method == Method::kExecute || method == Method::kRun;
 }

@@ -29,8 +29,9 @@ void NameCaller(const grpc::CallbackServerContext& context, std::string_view ses
 // RESOURCE_EXHAUSTED: the peer begins too many calls.
 absl::Status AdmitCall(engine::Engine& engine, const grpc::CallbackServerContext& context);
 
-// The status for a call that is refused before it is admitted: `why`, or RESOURCE_EXHAUSTED if such calls of the peer are too
-// many. They have an allowance of their own: whoever has no token does not use up the calls of others at its address.
+// The status for a call that is refused before it is admitted: `why`, or RESOURCE_EXHAUSTED if such
+// calls of the peer are too many. They have an allowance of their own: whoever has no token does
+// not use up the calls of others at its address.
 absl::Status RefuseCall(engine::Engine& engine, const grpc::CallbackServerContext& context,
                         absl::Status why);
 
@@ -47,13 +48,15 @@ class CallScope {
   const absl::Status& admitted() const { return admitted_; }
   engine::RequestContext& request() { return request_; }
   const std::string& tenant() const { return request_.caller.tenant; }
-  // Whether the caller's token is still what it was (token_check.h). For streams, which outlive changes of the tokens. Any thread.
+  // Whether the caller's token is still what it was (token_check.h). For streams, which outlive
+  // changes of the tokens. Any thread.
   absl::Status CheckToken() { return token_.Check(request_.caller); }
   // For streams that may be idle: the messages then hold Works of their own.
   void ReleaseWork() { work_ = {}; }
   // Counts and logs the end of the call, and returns the status to send. Called exactly once.
   grpc::Status End(const absl::Status& status) { return End(status, status); }
-  // The same, where `counted` says how the call ended for the daemon: a client that has what it wants and goes is no failure.
+  // The same, where `counted` says how the call ended for the daemon: a client that has what it
+  // wants and goes is no failure.
   grpc::Status End(const absl::Status& status, const absl::Status& counted);
 
  private:

@@ -44,7 +44,8 @@ std::string ProgramOf(const engine::RequestContext& request) {
 void LogFailure(std::string_view method, const engine::RequestContext& request, int64_t ns,
                 const absl::Status& status) {
   static LogLimiter refused(kLinesASecond), failed(kLinesASecond);
-  // A client first asks by digest. That the daemon does not know a program yet is no failure for operators to read about.
+  // A client first asks by digest. That the daemon does not know a program yet is no failure for
+  // operators to read about.
   if (engine::MissingKind(status) == engine::kProgram && !LogEnabled(LogLevel::kDebug)) return;
   const bool ours = absl::IsInternal(status) || absl::IsDataLoss(status);
   uint64_t dropped = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What is counted, timed and logged when a request ends: a call, or one message of a Pipeline, which counts as the call that it
-// stands for.
+// What is counted, timed and logged when a request ends: a call, or one message of a Pipeline,
+// which counts as the call that it stands for.
 #pragma once
 #include <cstdint>
 

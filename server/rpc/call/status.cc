@@ -31,7 +31,8 @@ v1::NodeError ToProto(const NodeRef& node) {
   return out;
 }
 
-// A google.rpc.RetryInfo, which has a Duration as its only field, number 1. Written by hand: its .proto is not here.
+// A google.rpc.RetryInfo, which has a Duration as its only field, number 1. Written by hand: its
+// .proto is not here.
 google::protobuf::Any RetryInfo() {
   using google::protobuf::util::TimeUtil;
   const std::string delay =

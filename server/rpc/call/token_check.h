@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Whether the caller of a call that lasts may still call: a reload of the settings may take its token away, or its place
-// among the operators.
+// Whether the caller of a call that lasts may still call: a reload of the settings may take its
+// token away, or its place among the operators.
 #pragma once
 #include <grpcpp/server_context.h>
 
@@ -18,8 +18,9 @@ class TokenCheck {
   TokenCheck(const engine::Engine& engine, const grpc::CallbackServerContext& context)
       : engine_(engine), context_(context), version_(engine.tenants_version()) {}
 
-  // OK as long as the caller is who it was. UNAUTHENTICATED: its token is of no tenant any more, or of another one.
-  // PERMISSION_DENIED: it is no operator any more. Costs nothing while no tokens change.
+  // OK as long as the caller is who it was. UNAUTHENTICATED: its token is of no tenant any more, or
+  // of another one. PERMISSION_DENIED: it is no operator any more. Costs nothing while no tokens
+  // change.
   absl::Status Check(const engine::Caller& caller);
 
  private:

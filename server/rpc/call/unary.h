@@ -50,7 +50,8 @@ class UnaryCall {
   }
   // The session that the call names. The name stays as long as the request.
   void NameSession(std::string_view session) { session_ = session; }
-  // RESOURCE_EXHAUSTED: the client leaves too many answers unread, so nothing is computed for it now.
+  // RESOURCE_EXHAUSTED: the client leaves too many answers unread, so nothing is computed for it
+  // now.
   absl::Status CheckUnread() {
     if (!engine_.unread().crowded()) return absl::OkStatus();
     if (request().caller.peer.empty()) NameCaller(*incoming_.context, session_, request().caller);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The calls of operators about the daemon as a whole: how it is, who uses it, its settings, its log, its end.
+// The calls of operators about the daemon as a whole: how it is, who uses it, its settings, its
+// log, its end.
 #include <unistd.h>
 
 #include <algorithm>
@@ -194,7 +195,8 @@ grpc::ServerUnaryReactor* Service::GetLogTail(grpc::CallbackServerContext* conte
                });
 }
 
-// The main thread waits for the signal. The call itself is work that the drain waits for, so the answer leaves before the end.
+// The main thread waits for the signal. The call itself is work that the drain waits for, so the
+// answer leaves before the end.
 grpc::ServerUnaryReactor* Service::Drain(grpc::CallbackServerContext* context,
                                          const v1::DrainRequest* request,
                                          v1::DrainResponse* response) {
@@ -205,7 +207,8 @@ grpc::ServerUnaryReactor* Service::Drain(grpc::CallbackServerContext* context,
                        "the daemon is another one than the request names: it was restarted");
                  }
                  response->set_timeout_seconds(InSeconds(engine_.drain_timeout()));
-                 // A second signal would end the process at once; somebody else may have sent the first one.
+                 // A second signal would end the process at once; somebody else may have sent the
+                 // first one.
                  static std::atomic<bool> asked{false};
                  if (engine_.leaving() || asked.exchange(true)) return absl::OkStatus();
                  UOPD_LOG(kInfo, "an operator asks for the end", {"tenant", call.caller.tenant});

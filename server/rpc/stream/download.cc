@@ -16,8 +16,9 @@ namespace {
 // Reads a piece on the session's strand and writes it to the client. When that is done, reads the
 // next piece.
 //
-// What a piece takes is charged to its session, and counted among what the client has not read. So pieces get small, and then
-// the download waits, if the client leaves those of other downloads unread (UnreadAnswers). The watch lets it try again.
+// What a piece takes is charged to its session, and counted among what the client has not read. So
+// pieces get small, and then the download waits, if the client leaves those of other downloads
+// unread (UnreadAnswers). The watch lets it try again.
 //
 // Holds its session and its Work until the end. A drain lets it finish, unless its client stops
 // reading.

@@ -114,8 +114,8 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
       status = scope_.CheckToken();
       if (status.ok()) status = engine::ShuttingDown();
     }
-    // A client cancels its pipeline when it goes, and a daemon that ends closes what is idle. Neither is a failure; what a client
-    // still waited for is counted by message.
+    // A client cancels its pipeline when it goes, and a daemon that ends closes what is idle.
+    // Neither is a failure; what a client still waited for is counted by message.
     Finish(scope_.End(status, absl::IsUnauthenticated(status) ? status : absl::OkStatus()));
   }
 
@@ -140,8 +140,8 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     return out;
   }
 
-  // Only the thread that serves uses current_, method_, charge_, answer_, failed_epoch_, request_, session_,
-  // wanted_ and work_.
+  // Only the thread that serves uses current_, method_, charge_, answer_, failed_epoch_, request_,
+  // session_, wanted_ and work_.
   std::optional<Answer> Serve(Request& request) override {
     current_ = std::move(request.message);
     charge_ = std::move(request.charge);
@@ -351,7 +351,8 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     current_.Clear();
     charge_ = {};
     out.held = BytesOf(answer_);
-    // Bounded by limits.pipeline_bytes and one answer, and for all pipelines of a client by UnreadAnswers.
+    // Bounded by limits.pipeline_bytes and one answer, and for all pipelines of a client by
+    // UnreadAnswers.
     out.charge = engine::Charge::Always(engine_.client_bytes(), HeldFor(answer_),
                                         engine::ByteClass::kAnswers);
     out.message = std::move(answer_);

@@ -23,8 +23,8 @@ struct WatchLimits {
   bool draining = false;
 };
 
-// The time that a client may take to read what is sent to it, or to send what comes next. A daemon that shuts down waits for a
-// client that goes on, and not for one that does nothing.
+// The time that a client may take to read what is sent to it, or to send what comes next. A daemon
+// that shuts down waits for a client that goes on, and not for one that does nothing.
 inline int64_t IdleLimitNs(const WatchLimits& limits) {
   constexpr std::chrono::milliseconds kDraining{1000};
   return std::chrono::nanoseconds(limits.draining ? std::min(kDraining, limits.idle) : limits.idle)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The right of a call to hold a bundle of the cache in memory. Few calls have it at a time, in one process.
+// The right of a call to hold a bundle of the cache in memory. Few calls have it at a time, in one
+// process.
 //
-// Taken only by a call that was admitted: otherwise callers without the permission would keep the operators out.
-// Thread-safe.
+// Taken only by a call that was admitted: otherwise callers without the permission would keep the
+// operators out. Thread-safe.
 #pragma once
 #include <atomic>
 #include <utility>

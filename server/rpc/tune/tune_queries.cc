@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The calls about tuning operations that have one message each way. The work is done by engine::TuneOperations.
+// The calls about tuning operations that have one message each way. The work is done by
+// engine::TuneOperations.
 #include <algorithm>
 #include <chrono>
 

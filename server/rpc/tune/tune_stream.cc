@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // WatchTune: what is known about a tuning operation, and then what changes.
 //
-// The stream's watch looks at the operation ten times a second. If something is new, one message is made and written, and
-// nothing else until the client has taken it. So a stream holds one message, however slow its client is.
+// The stream's watch looks at the operation ten times a second. If something is new, one message is
+// made and written, and nothing else until the client has taken it. So a stream holds one message,
+// however slow its client is.
 //
 // busy_ is the right to use the members below it. It is held while a message is made and written.
 #include <atomic>

@@ -24,9 +24,10 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kFirstPause{20}, kLongestPause{1'000};  // after one that never came up
-// How long to wait until processes that got SIGKILL have ended. A process that waits for a disk ends only after the disk has
-// answered. A restart goes on without this process. The end of the daemon waits longer, since nobody takes the status of the
-// process afterwards (run_daemon.cc limits the whole end).
+// How long to wait until processes that got SIGKILL have ended. A process that waits for a disk
+// ends only after the disk has answered. A restart goes on without this process. The end of the
+// daemon waits longer, since nobody takes the status of the process afterwards (run_daemon.cc
+// limits the whole end).
 constexpr milliseconds kBuryLimit{2'000}, kLastBuryLimit{20'000};
 
 }  // namespace

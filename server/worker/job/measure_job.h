@@ -3,11 +3,12 @@
 // outputs.
 //
 // FillPattern fills every buffer, with the slot as the seed. Guard bytes follow each buffer; the
-// kernel must not change them. Buffers that are both read and written are filled again before each run. A kernel that hangs
-// or faults ends the worker; so does one that makes its device lost, as a fault on a GPU does.
+// kernel must not change them. Buffers that are both read and written are filled again before each
+// run. A kernel that hangs or faults ends the worker; so does one that makes its device lost, as a
+// fault on a GPU does.
 //
-// A job that wants the outputs gets fresh contents, whatever kernels ran before. Other jobs get the buffers of the job before,
-// if they have the same (measure_buffers.h).
+// A job that wants the outputs gets fresh contents, whatever kernels ran before. Other jobs get the
+// buffers of the job before, if they have the same (measure_buffers.h).
 #pragma once
 #include <cstdint>
 #include <span>
@@ -43,8 +44,8 @@ struct MeasureRequest {
 
   std::string Encode() const;
   static absl::StatusOr<MeasureRequest> Decode(std::string_view bytes);
-  // The quarantine knows the job by the kernel and its launch: a kernel that killed its worker is not tried again with
-  // another number of runs.
+  // The quarantine knows the job by the kernel and its launch: a kernel that killed its worker is
+  // not tried again with another number of runs.
   Job ToJob(std::chrono::milliseconds time_limit) const;
 };
 
@@ -57,9 +58,9 @@ struct MeasureAnswer {
   static absl::StatusOr<MeasureAnswer> Decode(std::string_view bytes);
 };
 
-// Whether more runs of a kernel would only tell how much slower it is than one of `best_ns` (0: there is none): it took
-// three times as long once, or 1.3 times as long in the best of two timed runs. `first_ns`: the run before the timed ones, which may
-// have waited for memory and code.
+// Whether more runs of a kernel would only tell how much slower it is than one of `best_ns` (0:
+// there is none): it took three times as long once, or 1.3 times as long in the best of two timed
+// runs. `first_ns`: the run before the timed ones, which may have waited for memory and code.
 bool IsClearlySlower(int64_t best_ns, int64_t first_ns, std::span<const int64_t> timed);
 
 // The job's handler. INTERNAL: the kernel does not load, or wrote outside of a buffer.

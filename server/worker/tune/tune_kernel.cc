@@ -96,7 +96,8 @@ class Tuner {
           Cat("the kernel without opts does not run: ", StatusText(reference)));
     }
     UOPD_TRY(Compare(finalists));
-    // A kernel that ended or held its worker does not run: by its code the error could be anybody's.
+    // A kernel that ended or held its worker does not run: by its code the error could be
+    // anybody's.
     const absl::Status& winner = finalists[0].status;
     if (IsJobsFault(winner)) return absl::InternalError(StatusText(winner));
     UOPD_TRY(winner);
@@ -156,8 +157,8 @@ class Tuner {
     return out;
   }
 
-  // Compiles the finalists, compares their outputs with those of the kernel without opts, and measures those that agree, by
-  // turns. CANCELLED: the tuning was.
+  // Compiles the finalists, compares their outputs with those of the kernel without opts, and
+  // measures those that agree, by turns. CANCELLED: the tuning was.
   absl::Status Compare(std::vector<Finalist>& finalists) {
     std::vector<search::Candidate> batch;
     for (const Finalist& f : finalists) batch.push_back(f.candidate);
@@ -171,8 +172,8 @@ class Tuner {
     return MeasureByTurns(finalists, objects);
   }
 
-  // Kernels that compute something else are not run again, by any daemon. If no finalist agrees with the kernel without
-  // opts, that kernel may be the wrong one, and nobody is to blame.
+  // Kernels that compute something else are not run again, by any daemon. If no finalist agrees
+  // with the kernel without opts, that kernel may be the wrong one, and nobody is to blame.
   void CondemnWrong(const std::vector<Finalist>& finalists,
                     const std::vector<absl::StatusOr<std::string>>& objects) {
     const auto agrees = [](const Finalist& f) { return f.status.ok(); };
@@ -214,7 +215,8 @@ class Tuner {
     return absl::OkStatus();
   }
 
-  // Measures those that agree with the reference, all in each round, so that what else the machine does meets them alike.
+  // Measures those that agree with the reference, all in each round, so that what else the machine
+  // does meets them alike.
   absl::Status MeasureByTurns(std::vector<Finalist>& finalists,
                               std::span<const absl::StatusOr<std::string>> objects) {
     const search::StageTime time("compare");
@@ -247,8 +249,8 @@ class Tuner {
     return std::numeric_limits<double>::infinity();
   }
 
-  // The fastest finalist. The heuristic's choice stays if the saving is small, or not to be seen in most rounds. Null: none
-  // was measured.
+  // The fastest finalist. The heuristic's choice stays if the saving is small, or not to be seen in
+  // most rounds. Null: none was measured.
   static const Finalist* Best(std::span<const Finalist> finalists) {
     const Finalist* heuristic = nullptr;
     for (const Finalist& f : finalists) {
@@ -285,7 +287,8 @@ std::string TuneOptions::Key() const {
   std::string out = Cat(beam.Key(), " measure=", kMeasurePolicyVersion,
                         " check=", kCheckPolicyVersion, " runs=", runs, " finalists=", finalists,
                         " final_runs=", final_runs, " final_rounds=", final_rounds);
-  // Only another limit than the usual one is part of the key: so the results of daemons that had no such setting stay.
+  // Only another limit than the usual one is part of the key: so the results of daemons that had no
+  // such setting stay.
   if (run_limit != TuneOptions().run_limit) Append(out, " run_ms=", run_limit.count());
   return out;
 }

@@ -48,10 +48,11 @@ absl::StatusOr<TunedKernel> TuneKernel(const ir::UOpContext& ctx, ir::UOp sink,
                                        const Target& target, const TuneOptions& options,
                                        WorkerPools pools);
 
-// The last steps of a tuning for opts that somebody else found: the kernel with `opts` is checked against the kernel
-// without opts and measured, and so is the heuristic's choice. Of the result, `opts` are those given. INTERNAL: with these
-// opts the kernel does not run, ends or hangs its worker, or computes another result. INVALID_ARGUMENT: the opts do not
-// apply. UNAVAILABLE: the kernel without opts does not run, so nothing is known about these; nor by any other error.
+// The last steps of a tuning for opts that somebody else found: the kernel with `opts` is checked
+// against the kernel without opts and measured, and so is the heuristic's choice. Of the result,
+// `opts` are those given. INTERNAL: with these opts the kernel does not run, ends or hangs its
+// worker, or computes another result. INVALID_ARGUMENT: the opts do not apply. UNAVAILABLE: the
+// kernel without opts does not run, so nothing is known about these; nor by any other error.
 absl::StatusOr<TunedKernel> ProveKernel(const ir::UOpContext& ctx, ir::UOp sink,
                                         const Target& target, const TuneOptions& options,
                                         const search::Opts& opts, WorkerPools pools);

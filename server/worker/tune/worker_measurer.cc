@@ -153,7 +153,8 @@ std::vector<absl::StatusOr<double>> WorkerMeasurer::Measure(
     add(Compile(batch));
     time(batch);
   } else {
-    // A part of the batch for all compile workers at a time; the next one is compiled while one is measured.
+    // A part of the batch for all compile workers at a time; the next one is compiled while one is
+    // measured.
     const auto part_size = static_cast<size_t>(std::max(1, pools_.compile.max_workers()));
     const auto part_at = [&](size_t at) {
       return batch.subspan(std::min(at, batch.size()),

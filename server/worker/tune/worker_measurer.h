@@ -29,7 +29,8 @@ struct MeasurerOptions {
   std::string toolchain;           // as CompileRequest
   int runs = 10;                   // of a candidate
   int64_t budget_ns = 10'000'000;  // no further run of a candidate begins after that
-  // Compile some candidates of a batch while others are measured: where measuring leaves processors free.
+  // Compile some candidates of a batch while others are measured: where measuring leaves processors
+  // free.
   bool overlap = false;
   std::chrono::milliseconds compile_limit{10'000};
   std::chrono::milliseconds measure_limit{10'000};
@@ -52,7 +53,8 @@ class WorkerMeasurer final : public search::Measurer {
   absl::StatusOr<MeasureAnswer> Run(const search::Candidate& candidate, const std::string& object,
                                     int runs, double best_seconds, bool want_outputs,
                                     int64_t budget_ns = MeasureRequest().budget_ns);
-  // Puts the kernel into the quarantine of the pool that measures: it computes something else than it should.
+  // Puts the kernel into the quarantine of the pool that measures: it computes something else than
+  // it should.
   void Condemn(const search::Candidate& candidate, const std::string& object,
                const absl::Status& why);
 
@@ -60,13 +62,14 @@ class WorkerMeasurer final : public search::Measurer {
   // Without what says how to measure.
   absl::StatusOr<MeasureRequest> RequestOf(const search::Candidate& candidate,
                                            const std::string& object) const;
-  // The shortest time of the candidate's program so far. It is timed if it was not timed before, or if `again`.
+  // The shortest time of the candidate's program so far. It is timed if it was not timed before, or
+  // if `again`.
   absl::StatusOr<double> Time(const search::Candidate& candidate,
                               const absl::StatusOr<std::string>& object, double best_seconds,
                               bool again);
-  // Whether the best kernel of the batches before is now clearly slower than it was: then something else used the machine,
-  // and the times of the batch count for little. Also if there is none yet: the first times may be those of a machine that
-  // wakes up.
+  // Whether the best kernel of the batches before is now clearly slower than it was: then something
+  // else used the machine, and the times of the batch count for little. Also if there is none yet:
+  // the first times may be those of a machine that wakes up.
   bool WasDisturbed();
 
   struct Best {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A daemon in a control group with little memory and a quota of processor time, below clients that fill every byte that they
-// are given while others have new graphs compiled and tuned. The kernel must never kill the daemon.
+// A daemon in a control group with little memory and a quota of processor time, below clients that
+// fill every byte that they are given while others have new graphs compiled and tuned. The kernel
+// must never kill the daemon.
 #include "core/base/text.h"
 #include "tests/chaos/graphs.h"
 #include "tests/chaos/guest.h"
@@ -43,7 +44,8 @@ grpc::Status Free(Guest& guest, const std::vector<uint64_t>& handles) {
   return guest.Note("FreeBuffers", guest.stub().FreeBuffers(&context, request, &response));
 }
 
-// Holds as much as it gets, in buffers of up to 32 MiB. What it does not get must be refused as what it is.
+// Holds as much as it gets, in buffers of up to 32 MiB. What it does not get must be refused as
+// what it is.
 void Hoard(World& world, int copy) {
   auto random = world.Random("hoarder", copy);
   Guest guest(world, "hoarder");
@@ -73,7 +75,8 @@ void Hoard(World& world, int copy) {
 const Actor kHoarder{
     .name = "hoarder", .doc = "fills the memory for clients", .copies = 4, .act = Hoard};
 
-// Graphs of hundreds of thousands of nodes, each of which takes a hundred MiB or more while it is compiled.
+// Graphs of hundreds of thousands of nodes, each of which takes a hundred MiB or more while it is
+// compiled.
 void SendLargeGraphs(World& world, int copy) {
   auto random = world.Random("large_graphs", copy);
   Guest guest(world, "large_graphs");
@@ -94,7 +97,8 @@ absl::Status RunIn(const Settings& settings, Report& report, bool nested, bool g
   if (absl::IsUnavailable(group.status()))
     return absl::UnimplementedError(StatusText(group.status()));
   UOPD_TRY(group.status());
-  // No limits.total_bytes: the daemon finds out by itself. Everything new is tuned behind the answers.
+  // No limits.total_bytes: the daemon finds out by itself. Everything new is tuned behind the
+  // answers.
   World world({.program = settings.program,
                .seed = settings.seed,
                .flags = {"--server-drain-timeout-ms=5s", "--session-ttl-ms=10s",

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// kill -9 of a daemon at 500 random moments while it compiles and tunes. Each time the next daemon opens the cache as it
-// is, and has all that clients were told 200 ms before the kill or earlier: it compiles none of that again.
+// kill -9 of a daemon at 500 random moments while it compiles and tunes. Each time the next daemon
+// opens the cache as it is, and has all that clients were told 200 ms before the kill or earlier:
+// it compiles none of that again.
 //
-// A daemon lives for 20 ms to `seconds` after its clients begin. Clients ask for graphs that nobody has asked for, some of
-// them with tuning, and note when an answer came. A tuned kernel counts when an answer came from it.
+// A daemon lives for 20 ms to `seconds` after its clients begin. Clients ask for graphs that nobody
+// has asked for, some of them with tuning, and note when an answer came. A tuned kernel counts when
+// an answer came from it.
 #include <algorithm>
 #include <atomic>
 #include <chrono>

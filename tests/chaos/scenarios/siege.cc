@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The time of a tiny execute, first alone and then beside an attack. The siege: four kernels that run
-// long, four graphs whose compiler never ends, six unread pipelines, 500 silent connections and 100
-// open uploads. The floods: HTTP/2 frames of every kind.
+// The time of a tiny execute, first alone and then beside an attack. The siege: four kernels that
+// run long, four graphs whose compiler never ends, six unread pipelines, 500 silent connections and
+// 100 open uploads. The floods: HTTP/2 frames of every kind.
 #include <algorithm>
 
 #include "core/base/text.h"

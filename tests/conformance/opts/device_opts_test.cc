@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Random opts on a device with blocks: what it computes, against the interpreter of kernel graphs.
 //
-// UOPD_FUZZ_DEVICE names the device (default CL:0, and for rings INTERP:2, which copies boxes), UOPD_FUZZ_DEVICE_OPTS the number of lists of opts,
-// UOPD_FUZZ_SEED their seed.
+// UOPD_FUZZ_DEVICE names the device (default CL:0, and for rings INTERP:2, which copies boxes),
+// UOPD_FUZZ_DEVICE_OPTS the number of lists of opts, UOPD_FUZZ_SEED their seed.
 #include "gtest/gtest.h"
 #include "tests/support/device/device_run.h"
 #include "tests/support/device/named_device.h"

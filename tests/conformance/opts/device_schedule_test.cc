@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Long reductions and running sums on a device with blocks, cut into chunks by the schedule, and convolutions, whose axes
-// are merged: what the device computes, against the tensor interpreter.
+// Long reductions and running sums on a device with blocks, cut into chunks by the schedule, and
+// convolutions, whose axes are merged: what the device computes, against the tensor interpreter.
 //
 // UOPD_FUZZ_DEVICE names the device (default CL:0).
 #include <algorithm>

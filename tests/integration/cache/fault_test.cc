@@ -95,7 +95,8 @@ TEST_F(FaultTest, NoiseInTheJournalIsNoHarm) {
   ExpectUsable(*store);
 }
 
-// A rollback by one version: each version keeps its rows in a file of its own, and finds them again.
+// A rollback by one version: each version keeps its rows in a file of its own, and finds them
+// again.
 TEST_F(FaultTest, ANewerVersionIsLeftAsItIs) {
   Make();
   SetVersion(99);

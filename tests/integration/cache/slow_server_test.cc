@@ -37,7 +37,8 @@ class SlowServerTest : public KeyFiles {
     options.on_change = [this](const std::string& line) { lines_.push_back(line); };
     return SharingStore(state_, std::move(options), RefillOptions{.thread = false});
   }
-  // How long a request waits for a kernel that nobody has, beside the compiler. Its record is sent afterwards.
+  // How long a request waits for a kernel that nobody has, beside the compiler. Its record is sent
+  // afterwards.
   Deadline::duration WaitForNew() {
     const Deadline begin = now_;
     const auto loaded =
@@ -120,7 +121,8 @@ TEST_F(SlowServerTest, ConnectingSaysNothing) {
   EXPECT_FALSE(store_->maybe_cluster()->server()->too_slow());
 }
 
-// A server that is paused answers nothing. That is the circuit breaker's, and says nothing about the way to it.
+// A server that is paused answers nothing. That is the circuit breaker's, and says nothing about
+// the way to it.
 TEST_F(SlowServerTest, AServerThatDoesNotAnswerIsNotSlow) {
   distance_ = seconds(100);
   for (int i = 0; i < 100; ++i) WaitForNew();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The peer of products on CUDA devices: cuBLAS of the machine, opened at run time.
 //
-// Works in the device's primary context on memory of the device. One thread. Errors: UNAVAILABLE without
-// the library, UNIMPLEMENTED for a device that is none of CUDA, INTERNAL with the name of the call that
-// fails.
+// Works in the device's primary context on memory of the device. One thread. Errors: UNAVAILABLE
+// without the library, UNIMPLEMENTED for a device that is none of CUDA, INTERNAL with the name of
+// the call that fails.
 #pragma once
 #include <memory>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A decode step of Llama-3.2-1B's shape with bf16 weights on a device of a daemon: token sent, next token received. The first
-// device of --device is the one that it runs on.
+// A decode step of Llama-3.2-1B's shape with bf16 weights on a device of a daemon: token sent, next
+// token received. The first device of --device is the one that it runs on.
 #include "core/base/text.h"
 #include "tests/perf/models/decode_session.h"
 #include "tests/perf/perf.h"
@@ -10,7 +10,8 @@ namespace uopd::perf::gpu_decode {
 namespace {
 
 absl::StatusOr<std::vector<Measurement>> RunGpuDecode(const Options& options) {
-  // Where the driver compiles PTX, a worker's address space has no room for it under the usual limit.
+  // Where the driver compiles PTX, a worker's address space has no room for it under the usual
+  // limit.
   UOPD_ASSIGN(const auto session,
               DecodeSession::Start(
                   options, {Cat("--device-list=", options.device.empty() ? "CPU" : options.device),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The kernels of the works of the benchmark `gpu`: opts, estimates and, on a device, the time of each. Where --device names a chip
-// (sm_90a) in place of a device, nothing runs, and UOPD_SHOW_TEXT=1 prints what would be compiled.
+// The kernels of the works of the benchmark `gpu`: opts, estimates and, on a device, the time of
+// each. Where --device names a chip (sm_90a) in place of a device, nothing runs, and
+// UOPD_SHOW_TEXT=1 prints what would be compiled.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -50,7 +51,8 @@ absl::StatusOr<client::Exported> GraphOfStep(const std::string& model) {
   return client::Export(step);
 }
 
-// Lists of opts for the first kernel of this work: lines "WORK: OPTS" of the file that UOPD_TRY_OPTS names.
+// Lists of opts for the first kernel of this work: lines "WORK: OPTS" of the file that
+// UOPD_TRY_OPTS names.
 std::vector<std::string> OthersOf(const GpuWork& work) {
   const char* path = std::getenv("UOPD_TRY_OPTS");
   std::ifstream file(path != nullptr ? path : "");

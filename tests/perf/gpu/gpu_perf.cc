@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What a chip does: rates of copies and of single operations, products beside cuBLAS, and what a small
-// kernel of a replayed sequence costs. In this process, by the heuristics of the code generator, without a
-// daemon and without tuning.
+// What a chip does: rates of copies and of single operations, products beside cuBLAS, and what a
+// small kernel of a replayed sequence costs. In this process, by the heuristics of the code
+// generator, without a daemon and without tuning.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -51,7 +51,8 @@ class GpuBench {
   static int Times(double seconds_each) {
     return std::clamp(static_cast<int>(kSampleSeconds / std::max(seconds_each, 1e-9)), 1, 1000);
   }
-  // The seconds of one `run`, which takes how often it is to queue the work: the median of three samples.
+  // The seconds of one `run`, which takes how often it is to queue the work: the median of three
+  // samples.
   static absl::StatusOr<double> SecondsOf(const std::function<absl::Status(int times)>& run) {
     UOPD_TRY(run(1));  // the first one makes what the later ones find
     double start = NowSeconds();
@@ -128,7 +129,8 @@ class GpuBench {
     return absl::OkStatus();
   }
 
-  // The rates of copies in and out while kernels of another stream run, beside those of the stream alone.
+  // The rates of copies in and out while kernels of another stream run, beside those of the stream
+  // alone.
   absl::Status Overlap() {
     if (device_->info().runs_inline) {
       LeftOut("gpu.overlap", "the device works inside of the calls");
@@ -163,7 +165,8 @@ class GpuBench {
         return copying->Synchronize();
       };
       UOPD_ASSIGN(const double alone, SecondsOf(synchronous));
-      // Kernels for longer than the copies may take. A sample in which they end first does not count.
+      // Kernels for longer than the copies may take. A sample in which they end first does not
+      // count.
       std::vector<double> ratios;
       for (int attempt = 0; attempt < 8 && ratios.size() < 3; ++attempt) {
         const int copies = Times(alone);

@@ -13,7 +13,8 @@ namespace {
 using client::Client;
 using client::Tensor;
 
-// Operations that move memory, on matrices of n rows and columns. `arrays`: those that are read or written.
+// Operations that move memory, on matrices of n rows and columns. `arrays`: those that are read or
+// written.
 GpuWork MovingWork(const char* name, int64_t n, int arrays, double output_arrays,
                    std::function<Tensor(const Tensor&, Client&)> build) {
   GpuWork out{Cat(name, ".", n), name,
@@ -32,7 +33,8 @@ GpuWork ProductWork(const char* name, ir::Dtype dtype, int64_t n) {
   return out;
 }
 
-// Heads of `depth` numbers, with as many queries as keys. With a causal mask half of the products count.
+// Heads of `depth` numbers, with as many queries as keys. With a causal mask half of the products
+// count.
 GpuWork AttentionWork(int64_t heads, int64_t tokens, int64_t depth, bool causal) {
   const std::string name = Cat("attention.bf16.d", depth, causal ? ".causal" : "");
   const auto products = static_cast<double>(heads * tokens * tokens * depth);
@@ -45,8 +47,8 @@ GpuWork AttentionWork(int64_t heads, int64_t tokens, int64_t depth, bool causal)
   return out;
 }
 
-// ResNet-50 with what the daemon keeps from run to run (weights with their normalisation). Products in f32, or with operands
-// rounded to `rounds`.
+// ResNet-50 with what the daemon keeps from run to run (weights with their normalisation). Products
+// in f32, or with operands rounded to `rounds`.
 GpuWork ResNetWork(int64_t images, const char* name, DtypeNumberSet rounds) {
   GpuWork out{Cat("resnet50.", name, ".b", images), Cat("resnet50.", name),
               static_cast<double>(images), "images/s"};

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 // What BEAM=2 still finds: every operation of `kernels`, the products of a decode step, and others,
-// through the daemon, first with the opts of the heuristic, then tuned, by turns. The heuristic should
-// leave little to find, and a tuned program is never slower. `--scale` sets how many candidates a search
-// measures: 500 times the scale. Not part of `table`, since tuning them all takes more than an hour.
+// through the daemon, first with the opts of the heuristic, then tuned, by turns. The heuristic
+// should leave little to find, and a tuned program is never slower. `--scale` sets how many
+// candidates a search measures: 500 times the scale. Not part of `table`, since tuning them all
+// takes more than an hour.
 //
-// A ratio that says otherwise is suspicious, because other work on the machine changes times too. It
-// is measured twice more, and the median of the three counts.
+// A ratio that says otherwise is suspicious, because other work on the machine changes times too.
+// It is measured twice more, and the median of the three counts.
 #include <unistd.h>
 
 #include <algorithm>
@@ -151,8 +152,8 @@ absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
   std::vector<Measurement> out;
   for (const Work& work : all) {
     const std::string name = Cat(work.group, ".", work.name);
-    // Buffers hold zeros here, so indices would be no random ones (Others has the gather). Whole models
-    // take hours, so they are tuned if they are named.
+    // Buffers hold zeros here, so indices would be no random ones (Others has the gather). Whole
+    // models take hours, so they are tuned if they are named.
     if (!work.build || work.threads != 2 || work.options.integers_below > 0 ||
         !name.starts_with(options.model) || (work.group == "model" && options.model.empty()))
       continue;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// What a graph that nobody has seen costs for a GPU that is not here: from the graph's arrival at the daemon to
-// cubins, which its compile workers make with NVRTC, or from PTX of our own with uopd-ptxc. Beside the reference
-// pipeline with its CUDA compiler, NVRTC (tests/perf/peers/cold.py with a device that runs nothing). Empty caches.
+// What a graph that nobody has seen costs for a GPU that is not here: from the graph's arrival at
+// the daemon to cubins, which its compile workers make with NVRTC, or from PTX of our own with
+// uopd-ptxc. Beside the reference pipeline with its CUDA compiler, NVRTC (tests/perf/peers/cold.py
+// with a device that runs nothing). Empty caches.
 //
-// The processor time of all processes of each side is reported too: other work on the machine changes it less.
+// The processor time of all processes of each side is reported too: other work on the machine
+// changes it less.
 #include <unistd.h>
 
 #include <chrono>

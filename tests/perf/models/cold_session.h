@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A daemon of its own for one measurement of what an unseen graph costs (cold_perf.cc, cold_gpu_perf.cc).
+// A daemon of its own for one measurement of what an unseen graph costs (cold_perf.cc,
+// cold_gpu_perf.cc).
 #pragma once
 #include <memory>
 #include <string>
@@ -18,8 +19,8 @@ struct ColdSession {
                                                            const std::string& folder,
                                                            const std::string& subject,
                                                            std::vector<std::string> flags);
-  // The graph of a step whose tensors have memory, as that of every run: a step assigns to that memory in place. Starts
-  // a daemon of its own for it.
+  // The graph of a step whose tensors have memory, as that of every run: a step assigns to that
+  // memory in place. Starts a daemon of its own for it.
   static absl::StatusOr<std::string> GraphOfRuns(const std::string& daemon,
                                                  const std::string& subject);
   absl::StatusOr<v1::PrepareResponse> Prepare();
@@ -32,7 +33,8 @@ struct ColdSession {
   std::shared_ptr<Recorder> recorder;
   std::unique_ptr<client::Client> client;
   std::unique_ptr<Subject> subject;
-  // What Prepare sends. If it is empty, Prepare takes the graph of a first step, whose tensors have no memory.
+  // What Prepare sends. If it is empty, Prepare takes the graph of a first step, whose tensors have
+  // no memory.
   std::string graph;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A daemon and a client that runs decode steps of Llama-3.2-1B's shape on it, with the weights filled and one step done.
+// A daemon and a client that runs decode steps of Llama-3.2-1B's shape on it, with the weights
+// filled and one step done.
 #pragma once
 #include <memory>
 #include <optional>
@@ -18,8 +19,8 @@ struct DecodeSession {
   static absl::StatusOr<std::unique_ptr<DecodeSession>> Start(
       const Options& options, const std::vector<std::string>& flags);
 
-  // INTERNAL if the token is another one than that of the first step: the position is the same, over caches that a step writes
-  // the same values to.
+  // INTERNAL if the token is another one than that of the first step: the position is the same,
+  // over caches that a step writes the same values to.
   absl::Status CheckToken(const std::string& token) const;
 
   std::unique_ptr<test::Daemon> daemon;

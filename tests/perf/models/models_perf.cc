@@ -89,7 +89,8 @@ absl::Status Measure(const Row& row, const std::string& address, PeerProcess& pe
   UOPD_ASSIGN(const std::string result, subject->Run());
   UOPD_ASSIGN(const nlohmann::json results, Ask(peers, Cat(row.name, " results")));
   UOPD_TRY(Compare(row, result, results));
-  // Until the daemon has made the values that it keeps, as it has for a model that is used for long.
+  // Until the daemon has made the values that it keeps, as it has for a model that is used for
+  // long.
   for (const double until = NowSeconds() + kSettleSeconds * scale; NowSeconds() < until;)
     UOPD_TRY(subject->Run().status());
   constexpr int kTogether = 5;

@@ -114,7 +114,8 @@ absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
     std::vector<std::string> flags = {"--limits-session-bytes=16GiB"};
     if (!options.device.empty()) {
       flags.push_back(Cat("--device-list=", options.device));
-      // Where the driver compiles PTX, a worker's address space has no room for it under the usual limit.
+      // Where the driver compiles PTX, a worker's address space has no room for it under the usual
+      // limit.
       flags.emplace_back("--compile-worker-bytes=0");
     }
     UOPD_ASSIGN(daemon, test::Daemon::Start({options.daemon, "", std::move(flags)}));

@@ -132,7 +132,8 @@ class Training : public Subject {
     // The optimiser's state is memory from the first step on, so that all steps have one graph.
     for (const Tensor& t : Changing()) initial_.push_back(t.Detach());
     test::Unmaterialise(client_, Changing());
-    // Without memory, the first step would store the learning rate. An error is the first step's too.
+    // Without memory, the first step would store the learning rate. An error is the first step's
+    // too.
     adam_->state().back().Realize().IgnoreError();
   }
 

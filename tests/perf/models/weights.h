@@ -11,8 +11,8 @@ namespace uopd::perf {
 // `n` numbers in [low, high), from a hash of `seed` and of their positions.
 std::vector<float> Numbers(int64_t n, uint32_t seed, float low, float high);
 
-// The weights of one model: memory on the daemon, and what Fill writes to it. The k-th tensor that is
-// asked for has seed k + 1: both sides ask in the same order.
+// The weights of one model: memory on the daemon, and what Fill writes to it. The k-th tensor that
+// is asked for has seed k + 1: both sides ask in the same order.
 class Weights {
  public:
   explicit Weights(client::Client& client) : client_(client) {}

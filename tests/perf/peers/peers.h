@@ -9,9 +9,9 @@
 
 namespace uopd::perf {
 
-// One way to do some work: `run` does it once, on buffers of its own. A peer that is another process
-// has `seconds` instead: it does the work once and says how long that took there, without the way to
-// the process. A negative number is a failure.
+// One way to do some work: `run` does it once, on buffers of its own. A peer that is another
+// process has `seconds` instead: it does the work once and says how long that took there, without
+// the way to the process. A negative number is a failure.
 struct PeerRun {
   std::string name;
   std::function<void()> run;
@@ -36,8 +36,8 @@ struct ConvShape {
   }
 };
 
-// softmax(q k^T / sqrt(depth)) v of (heads, queries or keys, depth). Causal: query i sees the keys up
-// to i + keys - queries.
+// softmax(q k^T / sqrt(depth)) v of (heads, queries or keys, depth). Causal: query i sees the keys
+// up to i + keys - queries.
 struct AttentionWork {
   int64_t heads = 1, queries = 1, keys = 1, depth = 1;
   bool causal = false;

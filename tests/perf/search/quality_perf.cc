@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// How close a search of 60 candidates comes to the best of 2,000: from the heuristic's choice, and from the kernel without
-// opts. The short searches share a cost model, as those of a daemon do; a kernel's own searches teach it afterwards. The
-// winners are then measured again, by turns, and compared by the medians of the ratios of their times.
+// How close a search of 60 candidates comes to the best of 2,000: from the heuristic's choice, and
+// from the kernel without opts. The short searches share a cost model, as those of a daemon do; a
+// kernel's own searches teach it afterwards. The winners are then measured again, by turns, and
+// compared by the medians of the ratios of their times.
 //
-// `--model` is the beginning of the names of kernels; `--scale` sets the size of the long search: 2,000 times the scale.
+// `--model` is the beginning of the names of kernels; `--scale` sets the size of the long search:
+// 2,000 times the scale.
 #include <algorithm>
 #include <cstdio>
 
@@ -75,8 +77,8 @@ absl::Status Measure(const SearchSubject& subject, BenchWorkers& workers, const 
     UOPD_ASSIGN(auto heuristic, make({}));
     winners.push_back(std::move(heuristic));
   }
-  // As tuning does: the best few of a search are measured again, by turns, with the heuristic's choice if it knew that one,
-  // which stays unless another one is clearly faster.
+  // As tuning does: the best few of a search are measured again, by turns, with the heuristic's
+  // choice if it knew that one, which stays unless another one is clearly faster.
   const auto run = [&](search::BeamOptions beam, search::CostModel* maybe_model) -> absl::Status {
     beam.model = maybe_model;
     beam.threads = workers.pools().compile.max_workers();

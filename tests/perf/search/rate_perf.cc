@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// How many candidates a second the search of opts compiles and measures, kernel by kernel, with the workers that a daemon
-// has. Candidates that are left out or have the program of an earlier one do not count. `lower_ms`, `compile_ms` and
-// `measure_ms` tell what one measured candidate costs: all lists of opts that were lowered for it, compiling in one worker,
-// and all its runs. `run_us`: one run of the best. Then the same of all kernels of a model, beside the search of the
-// reference (tests/perf/peers/search.py) for those that cost most.
+// How many candidates a second the search of opts compiles and measures, kernel by kernel, with the
+// workers that a daemon has. Candidates that are left out or have the program of an earlier one do
+// not count. `lower_ms`, `compile_ms` and `measure_ms` tell what one measured candidate costs: all
+// lists of opts that were lowered for it, compiling in one worker, and all its runs. `run_us`: one
+// run of the best. Then the same of all kernels of a model, beside the search of the reference
+// (tests/perf/peers/search.py) for those that cost most.
 //
-// `--model` is the beginning of the names of kernels; `--scale` sets how many candidates a search measures: 60 times the
-// scale.
+// `--model` is the beginning of the names of kernels; `--scale` sets how many candidates a search
+// measures: 60 times the scale.
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>

@@ -28,7 +28,8 @@ struct Kernel {
   double cost = 0;
 };
 
-// The different kernels of a graph, those that cost most first. The cost counts a byte as four operations.
+// The different kernels of a graph, those that cost most first. The cost counts a byte as four
+// operations.
 absl::StatusOr<std::vector<Kernel>> KernelsOf(const client::Exported& graph, const Target& target) {
   ir::UOpContext ctx;
   UOPD_ASSIGN(const ir::UOp sink, ir::Decode(ctx, graph.graph, ir::Level::kTensor));

@@ -15,8 +15,8 @@ struct SearchSubject {
 };
 
 // `set`:
-//   models  ten kernels of ResNet-50 (batch 1), and ten of a decode step of one Llama-3.2-1B block: those that cost most,
-//           each once
+//   models  ten kernels of ResNet-50 (batch 1), and ten of a decode step of one Llama-3.2-1B block:
+//           those that cost most, each once
 //   others  twenty kernels of other kinds: odd shapes, scans, scatters, integers, symbolic sizes
 // NOT_FOUND for another name.
 absl::StatusOr<std::vector<SearchSubject>> SearchSubjects(const std::string& set,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// AnnouncementLog: a stream of announcements, as that of the model of a server. Positions go on growing when it is emptied, as
-// those of Redis do. One thread.
+// AnnouncementLog: a stream of announcements, as that of the model of a server. Positions go on
+// growing when it is emptied, as those of Redis do. One thread.
 #pragma once
 #include <algorithm>
 #include <cstdint>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Network: how long messages between daemons and the server take, and who is cut off.
 //
-// One way takes `least_us` and an exponential rest; a message is lost now and then and sent again by TCP after `again_us`.
+// One way takes `least_us` and an exponential rest; a message is lost now and then and sent again
+// by TCP after `again_us`.
 #pragma once
 #include "tests/simulation/event_queue.h"
 #include "tests/simulation/random.h"

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 // ServerLink: the shared server as one simulated daemon reaches it.
 //
-// A call takes effect at once and moves the clock of the simulation to the time at which its answer is there. So a chain of
-// calls of one handler is a chain in time, too. Its limit: events of other daemons that lie within the chain happen after
-// it, although their commands may be earlier by its length, which is milliseconds (seconds in a pass of a refill).
-// Puts are not listened for here: the daemon waits for them with events.
+// A call takes effect at once and moves the clock of the simulation to the time at which its answer
+// is there. So a chain of calls of one handler is a chain in time, too. Its limit: events of other
+// daemons that lie within the chain happen after it, although their commands may be earlier by its
+// length, which is milliseconds (seconds in a pass of a refill). Puts are not listened for here:
+// the daemon waits for them with events.
 #pragma once
 #include "cache/cluster/shared_server.h"
 #include "tests/simulation/server/shared_tier.h"

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// ServerLoad: one thread of a server that serves commands, and how long each waits for those before it.
+// ServerLoad: one thread of a server that serves commands, and how long each waits for those before
+// it.
 //
-// Time is cut into steps of 100 us, and a step has room for 100 us of work. A command takes the first room at or after its
-// arrival. Unlike a queue with one end, this gives the right wait also when commands are told out of the order of their
-// arrival, by up to the time that a chain of calls takes (server_link.h). Commands for which there is no room within
-// kHorizon are refused, as those of clients whose buffers are full.
+// Time is cut into steps of 100 us, and a step has room for 100 us of work. A command takes the
+// first room at or after its arrival. Unlike a queue with one end, this gives the right wait also
+// when commands are told out of the order of their arrival, by up to the time that a chain of calls
+// takes (server_link.h). Commands for which there is no room within kHorizon are refused, as those
+// of clients whose buffers are full.
 #pragma once
 #include <cstdint>
 #include <optional>

@@ -95,7 +95,8 @@ bool ServerModel::Release(const Digest& address, int64_t token, int64_t now_us) 
   const auto it = leases_.find(address);
   if (it == leases_.end()) return true;
   Lease& lease = it->second;
-  // Until then it is held, also for those who ask later in the simulation and earlier in its time (server_link.h).
+  // Until then it is held, also for those who ask later in the simulation and earlier in its time
+  // (server_link.h).
   if (lease.ends_us > now_us && lease.token == token) lease.ends_us = now_us;
   return lease.newest == 0 || lease.newest == token;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// ServerModel: what a server of Redis knows and does for the daemons of a cluster: records, leases, fences, the streams of
-// announcements. It follows cache/redis/redis_scripts.h; a test compares it with a real server on random commands.
+// ServerModel: what a server of Redis knows and does for the daemons of a cluster: records, leases,
+// fences, the streams of announcements. It follows cache/redis/redis_scripts.h; a test compares it
+// with a real server on random commands.
 //
 // Without time of its own: each call says when it happens. One thread.
 #pragma once

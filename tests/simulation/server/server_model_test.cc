@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The model of the server: what the tests of the real one ask for, and random commands beside a real Redis.
+// The model of the server: what the tests of the real one ask for, and random commands beside a
+// real Redis.
 #include "tests/simulation/server/server_model.h"
 
 #include <gtest/gtest.h>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // SharedTier: the shared server with its threads, its network and those who listen to it.
 //
-// One command costs the server's thread a time that was measured on Redis 7 (docs/cluster.md). With several shards, records and
-// leases are spread by address, as in a Redis Cluster; announcements and the age of the keys stay on the first. One thread.
+// One command costs the server's thread a time that was measured on Redis 7 (docs/cluster.md). With
+// several shards, records and leases are spread by address, as in a Redis Cluster; announcements
+// and the age of the keys stay on the first. One thread.
 #pragma once
 #include <optional>
 #include <vector>
@@ -37,10 +38,12 @@ class SharedTier {
   SharedTier(const TierOptions& options, SimClock& clock, EventQueue& queue, KeyTable& keys,
              Stats& stats, uint64_t seed);
 
-  // When a command that arrives at `at_us` is done; nullopt: the server refuses it. `shard_of`: null for the first.
+  // When a command that arrives at `at_us` is done; nullopt: the server refuses it. `shard_of`:
+  // null for the first.
   std::optional<int64_t> Serve(Command command, const Digest* shard_of, int64_t bytes,
                                int64_t at_us);
-  // Likewise for the question of a listener, kListen or kNotices, that gets so many announcements at once.
+  // Likewise for the question of a listener, kListen or kNotices, that gets so many announcements
+  // at once.
   std::optional<int64_t> ServeListen(Command command, size_t announcements, int64_t at_us);
   int64_t Delay() { return network_.Delay(); }
   ServerModel& model() { return model_; }
@@ -59,7 +62,8 @@ class SharedTier {
   // Adds an announcement at `at_us`, and wakes those who wait.
   void Announce(const cache::Announcement& what, int64_t at_us);
 
-  // Someone whose question for announcements waits at the server. Woken with `what` and the end of the stream.
+  // Someone whose question for announcements waits at the server. Woken with `what` and the end of
+  // the stream.
   struct Waiter {
     Actor* who = nullptr;
     uint32_t what = 0, on_reset = 0;

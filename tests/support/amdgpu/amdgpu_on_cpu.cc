@@ -16,7 +16,8 @@ static_assert(offsetof(GpuThread, number) == 12 && offsetof(GpuThread, lane) == 
               offsetof(GpuThread, wait) == 32 && offsetof(GpuThread, permute) == 40 &&
               offsetof(GpuThread, multiply) == 48);
 
-// The instructions of the chip but those for matrices, as functions whose first argument is the thread.
+// The instructions of the chip but those for matrices, as functions whose first argument is the
+// thread.
 constexpr char kChip[] = R"(
 define internal i32 @chip.field(ptr %t, i64 %at) alwaysinline {
   %p = getelementptr i8, ptr %t, i64 %at
@@ -73,8 +74,9 @@ std::string MatrixFunction(const std::string& name, const std::string& sums,
              ", ptr %po\n  ret ", sums, " %out\n}\n");
 }
 
-// The text for this machine: address spaces and the kernel's calling convention are gone, instructions are calls of
-// functions, and the entry is that of kernels of the CPU, with the thread in place of its number.
+// The text for this machine: address spaces and the kernel's calling convention are gone,
+// instructions are calls of functions, and the entry is that of kernels of the CPU, with the thread
+// in place of its number.
 std::string ForCpu(const std::string& text, const codegen::LoweredKernel& kernel, size_t slots) {
   std::string functions = kChip;
   const std::regex matrix(

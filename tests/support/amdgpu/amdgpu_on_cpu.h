@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Runs LLVM IR for AMDGPU on this machine: the text is compiled for the CPU, and the threads of a block take turns
-// at their barriers. Functions of this file stand for the instructions of the chip. So what the renderer writes is
-// tested without such a chip. (Part of the programs that use it: it needs devices/cpu.)
+// Runs LLVM IR for AMDGPU on this machine: the text is compiled for the CPU, and the threads of a
+// block take turns at their barriers. Functions of this file stand for the instructions of the
+// chip. So what the renderer writes is tested without such a chip. (Part of the programs that use
+// it: it needs devices/cpu.)
 //
 // Not for sanitizers that follow stacks: every thread of a block has a stack of its own.
 #pragma once
@@ -13,8 +14,8 @@
 
 namespace uopd::tests {
 
-// Renders, compiles and runs a kernel over `memory`, whose buffers are by slot, for a device of `target`.
-// INTERNAL: the text does not compile.
+// Renders, compiles and runs a kernel over `memory`, whose buffers are by slot, for a device of
+// `target`. INTERNAL: the text does not compile.
 absl::Status RunAmdgpuOnCpu(ir::UOpContext& ctx, const codegen::LoweredKernel& kernel,
                             const Target& target, Memory& memory,
                             const std::map<std::string, int64_t>& variables);

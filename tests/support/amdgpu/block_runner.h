@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The threads of a block of a GPU on one thread of this machine. A thread runs until it waits for the others; then the
-// next one runs. Threads of a warp exchange values and multiply matrices at such points.
+// The threads of a block of a GPU on one thread of this machine. A thread runs until it waits for
+// the others; then the next one runs. Threads of a warp exchange values and multiply matrices at
+// such points.
 //
 // One block at a time. Not thread-safe.
 #pragma once

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The state of the fake driver, its streams and kernels. The driver's functions are in fake_calls.cc.
+// The state of the fake driver, its streams and kernels. The driver's functions are in
+// fake_calls.cc.
 #include "tests/support/cuda/fake_cuda.h"
 
 #include <algorithm>

@@ -5,11 +5,12 @@
 // current context fail. Addresses of devices are no addresses of the host: every copy and kernel
 // finds the memory by its address, and an address outside of it breaks the context, which then
 // answers every call with the same code until it is reset. Copies of memory that is not registered
-// take it at once, or wait. Launches check the size of the arguments and of the shared memory. As on a chip, maps have no place in a
-// block of arguments that a program could know: a kernel with maps takes its arguments one by one.
+// take it at once, or wait. Launches check the size of the arguments and of the shared memory. As
+// on a chip, maps have no place in a block of arguments that a program could know: a kernel with
+// maps takes its arguments one by one.
 //
-// A test makes any call fail with any code. Objects that were not freed are counted. One fake exists
-// at a time, since the driver's functions have no argument that names it. Thread-safe.
+// A test makes any call fail with any code. Objects that were not freed are counted. One fake
+// exists at a time, since the driver's functions have no argument that names it. Thread-safe.
 //
 // Text of kernels ("PTX"): lines `ENTRY BEHAVIOUR N`, with N arguments of 8 bytes:
 //   nothing   writes nothing
@@ -19,10 +20,12 @@
 //   hang      waits until ReleaseHanging, whatever the stop word says
 //   stray     reads where no memory is
 //   trap      ends the context with LAUNCH_FAILED
-//   boxes     takes one map of a tensor too, and stores the first int of the tensor to the first argument
+//   boxes     takes one map of a tensor too, and stores the first int of the tensor to the first
+//             argument
 //   host:ID   calls the function of the test (SetHostKernels)
 //   shared    stores the bytes of dynamic shared memory as an int to the first argument
-// A text with the word `error` does not compile. A cubin is the text behind the mark of an ELF file.
+// A text with the word `error` does not compile. A cubin is the text behind the mark of an ELF
+// file.
 #pragma once
 #include <condition_variable>
 #include <deque>
@@ -59,7 +62,8 @@ class FakeCuda {
   FakeCuda(const FakeCuda&) = delete;
   FakeCuda& operator=(const FakeCuda&) = delete;
 
-  // Marks of addresses as kernels use them: memory of the device, and registered memory of the host.
+  // Marks of addresses as kernels use them: memory of the device, and registered memory of the
+  // host.
   static constexpr CuPointer kDeviceMark = CuPointer{1} << 62, kHostMark = CuPointer{1} << 61;
 
   static devices::cuda::CudaApi Api();
@@ -67,8 +71,8 @@ class FakeCuda {
   // After `skip` more calls of `call`, the next `times` calls fail with `result`.
   void Fail(const std::string& call, CuResult result, int skip = 0, int times = 1);
   int Calls(const std::string& call);
-  // Work that was given to the driver and is not done yet may access [address, address + bytes). Of kernels: the memory
-  // that their arguments point at.
+  // Work that was given to the driver and is not done yet may access [address, address + bytes). Of
+  // kernels: the memory that their arguments point at.
   bool InUse(CuPointer address, size_t bytes);
   void ReleaseHanging();
   // A launch of a kernel `host:ID`.
@@ -79,7 +83,8 @@ class FakeCuda {
         memory;  // by argument: from its address to the end of the allocation; or empty
     int64_t grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};
   };
-  // False: the kernel breaks the context. Called by the threads of streams. Set before there are any.
+  // False: the kernel breaks the context. Called by the threads of streams. Set before there are
+  // any.
   void SetHostKernels(std::function<bool(const HostLaunch&)> run) {
     host_kernels_ = std::move(run);
   }
@@ -177,7 +182,8 @@ class FakeCuda {
   CuResult MakeLaunch(Kernel* kernel, const unsigned* grid, const unsigned* block, unsigned shared,
                       void** list, void** extra, Launch& out) UOPD_REQUIRES(mu);
   void RunStream(Stream& stream) UOPD_EXCLUDES(mu);
-  // Ends the thread of a stream, and removes it, unless another thread does. Work that is queued still runs.
+  // Ends the thread of a stream, and removes it, unless another thread does. Work that is queued
+  // still runs.
   void EndStream(Stream* stream) UOPD_EXCLUDES(mu);
   void Reset(int device) UOPD_EXCLUDES(mu);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The device that UOPD_FUZZ_DEVICE names, or `otherwise`, with memory that is filled with a pattern. With UOPD_CUDA_SPECIFIC a
-// CUDA device of capability 9.0 takes code for sm_90a (device.cuda_specific).
+// The device that UOPD_FUZZ_DEVICE names, or `otherwise`, with memory that is filled with a
+// pattern. With UOPD_CUDA_SPECIFIC a CUDA device of capability 9.0 takes code for sm_90a
+// (device.cuda_specific).
 #pragma once
 #include <memory>
 #include <string>

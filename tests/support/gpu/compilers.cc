@@ -23,7 +23,8 @@ std::string Contents(const std::string& path) {
   return std::move(out).str();
 }
 
-// Runs a program on a text in a file, by the command that `command` makes of the names of the file and of one for the result.
+// Runs a program on a text in a file, by the command that `command` makes of the names of the file
+// and of one for the result.
 absl::StatusOr<std::string> RunCommand(
     const std::string& program, const std::string& text,
     const std::function<std::string(const std::string& in, const std::string& out)>& command) {

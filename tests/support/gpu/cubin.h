@@ -7,8 +7,8 @@
 
 namespace uopd::tests {
 
-// The most bytes of local memory that a thread of any of its functions needs: what does not fit in registers.
-// nullopt: `cubin` is no cubin, or says nothing.
+// The most bytes of local memory that a thread of any of its functions needs: what does not fit in
+// registers. nullopt: `cubin` is no cubin, or says nothing.
 std::optional<int64_t> LocalBytes(std::string_view cubin);
 
 }  // namespace uopd::tests

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Kernels for the fake of HIP that compute: an AMD device with this compiler and target takes the linear kernels of INTERP, and each
-// launch interprets one over the fake's memory. So the way from an upload to an answer is that of a GPU's driver, with real results.
-// Thread-safe.
+// Kernels for the fake of HIP that compute: an AMD device with this compiler and target takes the
+// linear kernels of INTERP, and each launch interprets one over the fake's memory. So the way from
+// an upload to an answer is that of a GPU's driver, with real results. Thread-safe.
 #pragma once
 #include <map>
 #include <memory>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A client that begins many calls, each with a message that it never completes. It sends as much of every
-// message as flow control allows: a server keeps all of that.
+// A client that begins many calls, each with a message that it never completes. It sends as much of
+// every message as flow control allows: a server keeps all of that.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -12,7 +12,8 @@ namespace uopd::test::http2 {
 
 class HalfMessages {
  public:
-  // From the address `from`; `calls` messages of `message_bytes`, of which 100 bytes are never sent.
+  // From the address `from`; `calls` messages of `message_bytes`, of which 100 bytes are never
+  // sent.
   HalfMessages(const std::string& host_port, const std::string& from, int calls,
                uint32_t message_bytes);
   bool open() const { return static_cast<bool>(fd_); }

@@ -27,7 +27,8 @@ class Chain {
     if (Draw(2) == 0) j_ = b_.Loop(1 + Draw(20));
     at_ = i_;
     for (int64_t n = 2 + Draw(3); n > 0; --n) AddReduction();
-    // The stored value is made of all results, and of an element along an axis that no reduction depends on.
+    // The stored value is made of all results, and of an element along an axis that no reduction
+    // depends on.
     UOp value = Element(j_ ? j_ : i_);
     for (UOp r : results_) value = Mixed(value, r);
     const UOp to = b_.Buffer(0, Dtype::I32, kElements);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Random kernels of several reductions of different lengths that use each other's results, as in a softmax whose product with a matrix is
-// searched for its maximum: nested, one after the other, and with rows that are staged. The numbers are whole, so results are exact.
+// Random kernels of several reductions of different lengths that use each other's results, as in a
+// softmax whose product with a matrix is searched for its maximum: nested, one after the other, and
+// with rows that are staged. The numbers are whole, so results are exact.
 #pragma once
 #include "tests/support/opts/opts_cases.h"
 

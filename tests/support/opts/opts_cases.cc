@@ -330,7 +330,8 @@ std::vector<KernelCase> OptsCases() {
                  {{Dtype::I32, 29}},
                  0,
                  false});
-  // Running values are positions: of an element, of a row that is multiplied, of what is added up again.
+  // Running values are positions: of an element, of a row that is multiplied, of what is added up
+  // again.
   for (const Dtype d : {Dtype::I8, Dtype::U16, Dtype::I32, Dtype::U32, Dtype::I64}) {
     for (const Op op : {Op::ADD, Op::MUL, Op::MAX}) {
       const auto position = [op](UOpContext& c, UOp x, UOp range) {

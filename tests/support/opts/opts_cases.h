@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Kernels that random opts are tried on: products, convolutions, reductions, scans and more, of small and odd
-// sizes.
+// Kernels that random opts are tried on: products, convolutions, reductions, scans and more, of
+// small and odd sizes.
 #pragma once
 #include <functional>
 #include <map>

@@ -38,8 +38,9 @@ inline codegen::Opt RandomPipeline(size_t axis, std::mt19937_64& random) {
   return {codegen::OptKind::kPipeline, static_cast<int>(axis), parts, warps};
 }
 
-// The first opts of a list that copies pieces of the operands of a product through a ring of parts, as far as they apply:
-// a matrix instruction, threads, the steps of a sum, parts and warps that copy alone.
+// The first opts of a list that copies pieces of the operands of a product through a ring of parts,
+// as far as they apply: a matrix instruction, threads, the steps of a sum, parts and warps that
+// copy alone.
 inline void AddRing(codegen::OptPlan& plan, ir::UOpContext& ctx, ir::UOp sink, const Target& target,
                     size_t axes, std::mt19937_64& random) {
   using codegen::OptKind;
@@ -174,7 +175,8 @@ inline int FuzzOpts(const std::vector<KernelCase>& cases, uint64_t seed, int tri
   return tried;
 }
 
-// The same for a target with blocks, on the interpreter, which also reports races and what no thread stored.
+// The same for a target with blocks, on the interpreter, which also reports races and what no
+// thread stored.
 inline int FuzzBlockOpts(const std::vector<KernelCase>& cases, uint64_t seed, int trials) {
   std::mt19937_64 random(seed);
   int tried = 0;
@@ -217,9 +219,9 @@ inline int FuzzBlockOpts(const std::vector<KernelCase>& cases, uint64_t seed, in
   return tried;
 }
 
-// The kernels under the heuristic's opts, without opts, and under `sequences` random lists of opts, each for a
-// kernel drawn at random: what a device computes, against the interpreter. `run` runs a kernel on the device. Returns the number
-// of kernels that had roles.
+// The kernels under the heuristic's opts, without opts, and under `sequences` random lists of opts,
+// each for a kernel drawn at random: what a device computes, against the interpreter. `run` runs a
+// kernel on the device. Returns the number of kernels that had roles.
 using RunBlocks = std::function<absl::Status(ir::UOpContext&, const codegen::LoweredKernel&,
                                              Memory&, const std::map<std::string, int64_t>&)>;
 inline int64_t FuzzDeviceOpts(const std::vector<KernelCase>& cases, const Target& target,

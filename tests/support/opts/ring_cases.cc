@@ -9,7 +9,8 @@ using ir::UOpContext;
 
 namespace {
 
-// max(a b^T + bias, 0), rounded to the dtype of a and b: lanes exchange results before they store them.
+// max(a b^T + bias, 0), rounded to the dtype of a and b: lanes exchange results before they store
+// them.
 UOp RoundedLayer(UOpContext& c, int64_t m, int64_t n, int64_t k, Dtype d) {
   KernelBuilder b(c);
   const UOp i = b.Loop(m), j = b.Loop(n), l = b.Reduced(k);

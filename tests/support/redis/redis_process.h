@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// RedisProcess: a real server of Redis or Valkey in a temporary folder, at a unix socket and at a free port of loopback.
+// RedisProcess: a real server of Redis or Valkey in a temporary folder, at a unix socket and at a
+// free port of loopback.
 #pragma once
 #include <chrono>
 #include <memory>
@@ -28,7 +29,8 @@ class RedisProcess {
   const std::string& folder() const { return folder_; }
   std::string socket() const { return folder_ + "/redis.sock"; }
   uint16_t port() const { return port_; }
-  // The certificates of a server with TLS: ca.pem, and of the server (localhost and 127.0.0.1) cert.pem and key.pem.
+  // The certificates of a server with TLS: ca.pem, and of the server (localhost and 127.0.0.1)
+  // cert.pem and key.pem.
   std::string ca_file() const { return folder_ + "/ca.pem"; }
 
   // What redis-cli prints for a command, such as "INFO memory".

@@ -7,7 +7,8 @@
 
 namespace uopd::test {
 
-// Writes into the folder: ca.pem, and cert.pem and key.pem of a server at localhost and 127.0.0.1 that ca.pem has signed.
+// Writes into the folder: ca.pem, and cert.pem and key.pem of a server at localhost and 127.0.0.1
+// that ca.pem has signed.
 absl::Status MakeCertificates(const std::string& folder);
 
 }  // namespace uopd::test

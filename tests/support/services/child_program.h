@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// ChildProgram: a program that a test starts, with its output in a file. It ends with the test, however that ends.
+// ChildProgram: a program that a test starts, with its output in a file. It ends with the test,
+// however that ends.
 #pragma once
 #include <sys/types.h>
 
@@ -16,7 +17,8 @@ class ChildProgram {
   ChildProgram(const ChildProgram&) = delete;
   ChildProgram& operator=(const ChildProgram&) = delete;
 
-  // Starts `words`, the first of which is looked for in PATH. `in_child` runs in the child before; may be null.
+  // Starts `words`, the first of which is looked for in PATH. `in_child` runs in the child before;
+  // may be null.
   void Start(std::vector<std::string> words, std::string log,
              const std::function<void()>& in_child = nullptr);
   // Whether the program has ended by itself.

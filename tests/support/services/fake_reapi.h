@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// FakeReapi: a cache of the Remote Execution API in memory, in this process, that can be slow, full, forgetful or lying. How
-// a right one behaves is seen with BuildGrid (service_process.h); this one is for what a right one would not do.
+// FakeReapi: a cache of the Remote Execution API in memory, in this process, that can be slow,
+// full, forgetful or lying. How a right one behaves is seen with BuildGrid (service_process.h);
+// this one is for what a right one would not do.
 #pragma once
 #include <grpcpp/server.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// S3Service: a real server of the S3 protocol (moto, from PyPI) that checks signatures, with the bucket "uopd-test" and a user who may do
-// everything in it.
+// S3Service: a real server of the S3 protocol (moto, from PyPI) that checks signatures, with the
+// bucket "uopd-test" and a user who may do everything in it.
 #pragma once
 #include <memory>
 #include <string>
@@ -11,7 +11,8 @@ namespace uopd::test {
 
 class S3Service {
  public:
-  // With `tls` at https, with the certificates of MakeCertificates in folder(). REQUIRES: HasServices().
+  // With `tls` at https, with the certificates of MakeCertificates in folder(). REQUIRES:
+  // HasServices().
   static absl::StatusOr<std::unique_ptr<S3Service>> Start(bool tls = false);
 
   const std::string& folder() const { return process_->folder(); }

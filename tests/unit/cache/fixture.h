@@ -33,8 +33,8 @@ class StoreFixture : public ::testing::Test {
     std::filesystem::remove_all(folder_, error);
   }
 
-  // For a test that holds the lock of the file. All others wait as long as the daemon does: a commit on a slow disk holds
-  // the lock, and a read that gives up finds nothing.
+  // For a test that holds the lock of the file. All others wait as long as the daemon does: a
+  // commit on a slow disk holds the lock, and a read that gives up finds nothing.
   void GiveUpSoonOnLocks() { options_.file.busy_timeout_ms = 50; }
   std::unique_ptr<Store> Open() const { return Store::Open(options_); }
   std::string path() const { return folder_ + "/" + schema::kFileName; }

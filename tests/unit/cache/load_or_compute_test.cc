@@ -230,8 +230,8 @@ TEST_F(LoadTest, AWaiterTakesOverFromADeadDaemonWhichThenAgrees) {
   EXPECT_EQ(a->stats().Snapshot("kernel").stale_puts, 1);
 }
 
-// The clock is the machine's: a computation of several lease times keeps its lease. They are long, since a busy machine
-// renews it late.
+// The clock is the machine's: a computation of several lease times keeps its lease. They are long,
+// since a busy machine renews it late.
 TEST_F(LoadTest, ASlowComputationKeepsItsLease) {
   options_.now = WallClockUs;
   auto a = Open(), b = Open();

@@ -243,7 +243,8 @@ TEST_F(StoreTest, ManyThreadsReadAndWrite) {
   EXPECT_EQ(stats.rows, 200);
 }
 
-// A row that was put under a token near 2^63 keeps nothing out: neither in the queue, nor in the file, nor in memory.
+// A row that was put under a token near 2^63 keeps nothing out: neither in the queue, nor in the
+// file, nor in memory.
 TEST_F(StoreTest, ARowUnderAnImpossibleTokenGivesWay) {
   constexpr int64_t kPoison = std::numeric_limits<int64_t>::max() - 1;
   const auto replace = [&](Store& store, const char* what) {

@@ -178,7 +178,8 @@ Dtype UnsignedOf(int64_t bytes) {
   return bytes == 1 ? Dtype::U8 : bytes == 2 ? Dtype::U16 : bytes == 4 ? Dtype::U32 : Dtype::U64;
 }
 
-// Bitcast to a dtype of another size: the last axis has more or fewer elements. The first element has the low bits.
+// Bitcast to a dtype of another size: the last axis has more or fewer elements. The first element
+// has the low bits.
 Tensor BitcastSizes(const Tensor& t, Dtype dtype, Site site) {
   const int64_t from = ir::ByteSize(t.dtype()), to = ir::ByteSize(dtype);
   const Dtype narrow = UnsignedOf(std::min(from, to)), wide = UnsignedOf(std::max(from, to));

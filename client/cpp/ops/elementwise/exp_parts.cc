@@ -60,8 +60,9 @@ Tensor WithinExp(const Tensor& x) {
 }
 
 Tensor PowerOfTwo(const Tensor& n) {
-  // The integer n + bias is in the low bits of the mantissa of the sum, from where it moves to the exponent. The bias is larger than
-  // that of the dtype, so that numbers below the normal ones are a product.
+  // The integer n + bias is in the low bits of the mantissa of the sum, from where it moves to the
+  // exponent. The bias is larger than that of the dtype, so that numbers below the normal ones are
+  // a product.
   const bool wide = Is64(n);
   const double more = wide ? 80 : 26;
   const Tensor sum = n + ((wide ? 0x1.8p52 + 1023 : 0x1.8p23 + 127) + more);

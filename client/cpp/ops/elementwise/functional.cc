@@ -20,7 +20,8 @@ Dims LastAxes(size_t n) {
   return out;
 }
 
-// Whether v is a vector for the second axis of x, or has as many axes as x and broadcasts to its shape.
+// Whether v is a vector for the second axis of x, or has as many axes as x and broadcasts to its
+// shape.
 bool FitsSecondAxis(const Tensor& v, const Tensor& x) {
   if (v.dims() == Dims{x.dims()[1]}) return true;
   bool fits = v.rank() == x.rank();
@@ -237,10 +238,12 @@ struct Masked {
   Tensor some;  // true where a query sees any key; empty: all of them do
 };
 
-// Scores without the keys that a query does not see. No row becomes NaN, and no gradient: a query that sees no key keeps finite
-// scores, and its result is to be replaced by 0. So keys that the mask hides have the lowest finite score instead of -inf, and a row
-// whose maximum that is has no other: the maximum is computed for the softmax anyway. The mask broadcasts to the scores. `later` is
-// true for keys that come too late, `early` where a query sees a key that does not; all three may be empty.
+// Scores without the keys that a query does not see. No row becomes NaN, and no gradient: a query
+// that sees no key keeps finite scores, and its result is to be replaced by 0. So keys that the
+// mask hides have the lowest finite score instead of -inf, and a row whose maximum that is has no
+// other: the maximum is computed for the softmax anyway. The mask broadcasts to the scores. `later`
+// is true for keys that come too late, `early` where a query sees a key that does not; all three
+// may be empty.
 Masked Without(const Tensor& scores, const Tensor& mask, const Tensor& later, const Tensor& early,
                Site site) {
   Masked out{.scores = scores, .some = early};
@@ -250,7 +253,8 @@ Masked Without(const Tensor& scores, const Tensor& mask, const Tensor& later, co
   if (Has(mask) && mask.dtype() == Dtype::Bool) {
     out.scores = Where({mask, site}, scores, like(lowest));
   } else if (Has(mask)) {
-    // Masks that hide by a low number are no different from others: equal scores have equal weights, and gradients.
+    // Masks that hide by a low number are no different from others: equal scores have equal
+    // weights, and gradients.
     const Tensor sum = Operand(scores, site) + mask;
     if (!sum.status().ok()) {
       out.error = sum;

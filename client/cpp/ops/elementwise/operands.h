@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The operands of an elementwise operation: promotion, and the first error. Internal to the library.
+// The operands of an elementwise operation: promotion, and the first error. Internal to the
+// library.
 #pragma once
 #include <initializer_list>
 #include <optional>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Quotients that are rounded to integers, and what they leave: % and FloorDiv of Tensor, Fmod and Div of namespace fn. Those of
-// floats are NumPy's, also for infinities and signs of zeros. A remainder is exact, so x - (x / y).Trunc() * y would not do: the
-// quotient may have more bits than the dtype.
+// Quotients that are rounded to integers, and what they leave: % and FloorDiv of Tensor, Fmod and
+// Div of namespace fn. Those of floats are NumPy's, also for infinities and signs of zeros. A
+// remainder is exact, so x - (x / y).Trunc() * y would not do: the quotient may have more bits than
+// the dtype.
 #include <cmath>
 #include <limits>
 
@@ -24,8 +25,8 @@ std::pair<Tensor, Tensor> Halves(const Tensor& x) {
   return {high, x - high};
 }
 
-// r - q * y, exact for an integer q that is next to r / y. T. Dekker, A floating-point technique for extending the available
-// precision, 1971.
+// r - q * y, exact for an integer q that is next to r / y. T. Dekker, A floating-point technique
+// for extending the available precision, 1971.
 Tensor Left(const Tensor& r, const Tensor& q, const Tensor& y) {
   const Tensor p = q * y;
   const auto [q1, q2] = Halves(q);
@@ -36,8 +37,9 @@ Tensor Left(const Tensor& r, const Tensor& q, const Tensor& y) {
 
 constexpr int kF64Bits = 200, kF32Bits = 277;  // of a quotient; of f32 never more
 
-// x modulo y for x >= 0 and y >= 0, values of f32 or f64 in f64. From the highest bits of the quotient to the lowest, as many at a
-// time as the product with y leaves exact. Exact for quotients of at most kF32Bits or kF64Bits.
+// x modulo y for x >= 0 and y >= 0, values of f32 or f64 in f64. From the highest bits of the
+// quotient to the lowest, as many at a time as the product with y leaves exact. Exact for quotients
+// of at most kF32Bits or kF64Bits.
 Tensor Modulo(const Tensor& x, const Tensor& y, bool of_f32) {
   // 24 bits of y times 29 of the quotient are 53.
   const int bits = of_f32 ? 29 : 50, steps = ((of_f32 ? kF32Bits : kF64Bits) + bits - 1) / bits;

@@ -55,7 +55,8 @@ SigmoidParts SigmoidPartsOf(const Tensor& x) {
   return {h, u, (u + h) + 1.0};
 }
 
-// For slopes: e = e^-|x|, which cannot overflow, r = 1 / (1 + e), and the sigmoid of x. They have gradients of all orders.
+// For slopes: e = e^-|x|, which cannot overflow, r = 1 / (1 + e), and the sigmoid of x. They have
+// gradients of all orders.
 struct SlopeParts {
   Tensor negative, e, r, sigmoid;
 };
@@ -92,15 +93,16 @@ namespace fn {
 
 Tensor Mish(const Tensor& x, Site site) {
   return InWide("Mish", x, site, [](const Tensor& v) {
-    // tanh(log(1 + e^v)) = 2 / (t + 1 / t) with t = 1 + 2 e^-v. With e^-v = (1 + u) / h it is h / d for
-    // d = (h / 2 + 1 + u) + h h / (2 (h + 2 (1 + u))).
+    // tanh(log(1 + e^v)) = 2 / (t + 1 / t) with t = 1 + 2 e^-v. With e^-v = (1 + u) / h it is h / d
+    // for d = (h / 2 + 1 + u) + h h / (2 (h + 2 (1 + u))).
     const ExpParts e = ExpPartsOf(WithinExp(v.Neg()));
     const Tensor h = PowerOfTwo(e.n.Neg()), u = e.f + e.v, half = h * 0.5;
     const Tensor sum = half + 1.0, lost = half - (sum - 1.0);
     const Tensor rest = u + (h * h / (h * 2.0 + (u * 4.0 + 4.0)) + lost);
     const Tensor d = sum + rest, error = (rest - (d - sum)) / d;
     const Tensor q = v / d, y = (q - Guarded(IsFinite(q), q, 0) * error) * h;
-    // The slope is t + v (1 - t) (1 + t) sigmoid(v) for t = over / (over + more), without the difference.
+    // The slope is t + v (1 - t) (1 + t) sigmoid(v) for t = over / (over + more), without the
+    // difference.
     const SlopeParts s = SlopePartsOf(v);
     const Tensor over = Where(s.negative, s.e * (s.e + 2.0), s.e * 2.0 + 1.0),
                  more = Where(s.negative, Like(v, 2), s.e * s.e * 2.0), under = over + more;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Assignments to some elements of a tensor, which are no view of it. The tensor becomes a new value; what it is a view of keeps its
-// own elements at the places that nothing was written to, which need not be those of the tensor.
+// Assignments to some elements of a tensor, which are no view of it. The tensor becomes a new
+// value; what it is a view of keeps its own elements at the places that nothing was written to,
+// which need not be those of the tensor.
 #include "client/cpp/ops/common.h"
 #include "client/cpp/ops/sized.h"
 #include "uopd/indexing.h"

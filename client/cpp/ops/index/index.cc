@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Index expressions. Reading: a slice of every axis, a reshape that drops and adds axes, and one selection by
-// positions in the joined axes of all tensors. Writing does the inverse of each step.
+// Index expressions. Reading: a slice of every axis, a reshape that drops and adds axes, and one
+// selection by positions in the joined axes of all tensors. Writing does the inverse of each step.
 #include <algorithm>
 
 #include "client/cpp/ops/common.h"
@@ -393,7 +393,8 @@ Tensor Reshape(const Tensor& x, std::span<const Size> sizes, Site site) {
   auto to = DimsOf(x, known, false);
   if (!to.ok()) return Poisoned(x.state()->graph, Located("Reshape", site, to.status()));
   if (hole < known.size()) {
-    // The size that is -1: the product of x's sizes, divided by the other sizes. Equal symbolic sizes cancel, and numbers divide.
+    // The size that is -1: the product of x's sizes, divided by the other sizes. Equal symbolic
+    // sizes cancel, and numbers divide.
     ir::UOpContext& ctx = Ctx(x);
     ir::SymbolicDims all = SizesOf(x);
     ir::UOp count = ctx.Idx(1), by = ctx.Idx(1);

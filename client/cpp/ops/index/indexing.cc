@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Operations that take parts of tensors: by symbolic position, by lists of lengths, by index tensors.
+// Operations that take parts of tensors: by symbolic position, by lists of lengths, by index
+// tensors.
 #include "client/cpp/graph/build.h"
 #include "client/cpp/ops/sized.h"
 #include "core/ir/analysis/sizes.h"

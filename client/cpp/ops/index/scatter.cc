@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Writing by tensors of positions along an axis. For every element of the result, all indices along the axis are
-// compared with its position: a comparison for each pair, which no memory is needed for.
+// Writing by tensors of positions along an axis. For every element of the result, all indices along
+// the axis are compared with its position: a comparison for each pair, which no memory is needed
+// for.
 #include <limits>
 
 #include "client/cpp/ops/common.h"
@@ -47,7 +48,8 @@ Pairs PairsOf(std::string_view what, const Tensor& x, int64_t axis, const Tensor
   return out;
 }
 
-// The operands of a scatter with symbolic sizes, in boxes of the largest sizes. An index beyond the sizes of now hits nothing.
+// The operands of a scatter with symbolic sizes, in boxes of the largest sizes. An index beyond the
+// sizes of now hits nothing.
 struct Box {
   Tensor x, index, src;
 
@@ -59,7 +61,8 @@ struct Box {
   }
 };
 
-// Whether a scatter of these operands works in a box. False also for operands that the scatter is going to refuse.
+// Whether a scatter of these operands works in a box. False also for operands that the scatter is
+// going to refuse.
 bool NeedsBox(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& src) {
   return (x.is_symbolic() || index.is_symbolic() || src.is_symbolic()) && Axis(axis, x.rank()) &&
          index.rank() == x.rank() && src.rank() == x.rank() && ir::IsInt(index.dtype());

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Sort and TopK, in one of three ways:
 //
-//   few elements   each one's position in sorted order is the number of words that come before its own
+//   few elements   each one's position in sorted order is the number of words that come before its
+//                  own
 //   many           a sorting network over the words (sort_network.h)
-//   TopK of many   the smallest word, then the smallest above that, ... as long as that is less work
+//   TopK of many   the smallest word, then the smallest above that, ... as long as that is less
+//                  work
 //
 // The values are then picked by position (pick.h).
 #include <algorithm>
@@ -20,7 +22,8 @@
 namespace uopd::client {
 namespace {
 
-// Rows of up to so many elements are sorted by counting, and longer ones while all rows have at most kFewPairs pairs.
+// Rows of up to so many elements are sorted by counting, and longer ones while all rows have at
+// most kFewPairs pairs.
 constexpr int64_t kFewElements = 64;
 
 using ValuesAndPositions = std::pair<Tensor, Tensor>;

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Batcher's bitonic sorter, in the form where all exchanges have the same direction (K. E. Batcher, Sorting networks and their
-// applications, 1968): for blocks of 2, 4, 8, ... elements, first those that mirror each other in a block are compared, then
-// those that are a quarter of the block apart, an eighth, and so on. Most comparisons are between elements that are close
-// together, which no vector could load. So the array lies in memory in another order of the bits of the position:
+// Batcher's bitonic sorter, in the form where all exchanges have the same direction (K. E. Batcher,
+// Sorting networks and their applications, 1968): for blocks of 2, 4, 8, ... elements, first those
+// that mirror each other in a block are compared, then those that are a quarter of the block apart,
+// an eighth, and so on. Most comparisons are between elements that are close together, which no
+// vector could load. So the array lies in memory in another order of the bits of the position:
 //
 //   position p (bits)    [L-1 ... M] [M-1 ... 0]
 //   place in memory      [M-1 ... 0] [M ... L-1] [row]
 //
-// The elements that are compared are then at least 2^(L-M) * rows apart, but for the first few comparisons of the last few
-// blocks. A kernel does two comparisons of each element: that is, it sorts four elements.
+// The elements that are compared are then at least 2^(L-M) * rows apart, but for the first few
+// comparisons of the last few blocks. A kernel does two comparisons of each element: that is, it
+// sorts four elements.
 #include "client/cpp/ops/index/sort_network.h"
 
 #include <algorithm>
@@ -80,8 +82,8 @@ struct Layout {
   }
 };
 
-// A view of the array for comparisons along one or two bits: those have axes of their own. All lower bits have axes that
-// are mirrored together.
+// A view of the array for comparisons along one or two bits: those have axes of their own. All
+// lower bits have axes that are mirrored together.
 struct NetworkView {
   Dims dims;
   std::vector<int64_t> bit_axes;  // of the compared bits, from the outermost one on
@@ -142,8 +144,8 @@ SortWords Flipped(const SortWords& w, const Dims& axes, Site site) {
   return Each(w, [&](const Tensor& t) { return t.Flip(axes, site); });
 }
 
-// Comparisons along `count` neighbouring bits, the highest of which is `top`. `mirrored`: a block of 2^(top + 1) begins: the
-// first comparison is of elements that mirror each other in it.
+// Comparisons along `count` neighbouring bits, the highest of which is `top`. `mirrored`: a block
+// of 2^(top + 1) begins: the first comparison is of elements that mirror each other in it.
 SortWords Compared(const SortWords& words, const Layout& layout, int top, int count, bool mirrored,
                    Site site) {
   const NetworkView view = NetworkViewOf(layout, top - count + 1, count);
@@ -229,7 +231,8 @@ SortWords Sorted(const SortWords& words, Site site) {
   Layout layout;
   layout.bits = std::countr_zero(static_cast<uint64_t>(dims[0]));
   layout.rows = dims[1];
-  // No pair of bits that are compared together is divided: their number, and that of the lines, is even.
+  // No pair of bits that are compared together is divided: their number, and that of the lines, is
+  // even.
   int inner = 0;
   while (inner < layout.bits && (layout.rows << inner) < kContiguous) ++inner;
   if (inner < layout.bits && (layout.bits - inner) % 2 != 0 && inner > 0) ++inner;

@@ -130,7 +130,8 @@ Tensor Tensor::Shrink(Dims begin, Dims end, Site site) const {
     return Wrong(*this, "Shrink", site,
                  Cat("a box of ", begin.size(), " axes in shape ", Text(dims())));
   }
-  // An end at the largest size of a symbolic axis means the end of the axis: the axis keeps its symbolic size.
+  // An end at the largest size of a symbolic axis means the end of the axis: the axis keeps its
+  // symbolic size.
   ir::SymbolicDims to = SizesOf(*this);
   for (size_t i = 0; i < dims().size(); ++i) {
     if (begin[i] < 0 || end[i] < begin[i] || end[i] > dims()[i]) {

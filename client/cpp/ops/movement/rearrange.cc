@@ -161,7 +161,8 @@ Tensor Rearrange(const Tensor& x, std::string_view formula,
   for (size_t i = 0; i < p->from.size(); ++i) {
     const ir::UOp size = ShapeOf(x)[i];
     if (size.Is(ir::Op::CONST)) continue;
-    // If this axis is symbolic, the caller gives all of the sizes that it is split into but one, and gives numbers.
+    // If this axis is symbolic, the caller gives all of the sizes that it is split into but one,
+    // and gives numbers.
     int64_t known = 1;
     std::string left;
     for (const std::string& name : p->from[i]) {

@@ -14,7 +14,8 @@
 namespace uopd::client::fn {
 namespace {
 
-// Axes have labels: the code of a letter; for axes of an ellipsis kEllipsis + the number from the right.
+// Axes have labels: the code of a letter; for axes of an ellipsis kEllipsis + the number from the
+// right.
 using Labels = std::vector<int>;
 constexpr int kEllipsis = 1000;
 

@@ -16,8 +16,9 @@ namespace {
 int64_t Rows(const Tensor& x) { return x.dims()[x.dims().size() - 2]; }
 int64_t Columns(const Tensor& x) { return x.dims().back(); }
 
-// The error of an operand that is no matrix (or batch of matrices), or, if `square`, no square one. NoAnyMatrix takes
-// symbolic sizes. NoMatrix refuses them: for functions that take as many steps as there are columns.
+// The error of an operand that is no matrix (or batch of matrices), or, if `square`, no square one.
+// NoAnyMatrix takes symbolic sizes. NoMatrix refuses them: for functions that take as many steps as
+// there are columns.
 std::optional<Tensor> NoAnyMatrix(std::string_view what, const Tensor& x, bool square, Site site) {
   if (auto error = FirstError(what, {&x}, site)) return error;
   if (x.rank() >= 2 && (!square || Rows(x) == Columns(x))) return std::nullopt;
@@ -94,8 +95,8 @@ std::pair<Tensor, Tensor> Qr(const Tensor& x, bool reduced, Site site) {
   }
   const Tensor row = IotaLike(r, m, Dtype::I32).Unsqueeze(-1, site);  // against (m, 1)
   for (int64_t i = 0; i < k; ++i) {
-    // The vector that is reflected to the axis: the rest of column i. Its length is added to the element on the
-    // diagonal with the same sign, so that nothing cancels.
+    // The vector that is reflected to the axis: the rest of column i. Its length is added to the
+    // element on the diagonal with the same sign, so that nothing cancels.
     const Tensor column = Where(row < i, Like(r, 0), r.Narrow(-1, i, 1, site));
     const Tensor head = r.Narrow(-2, i, 1, site).Narrow(-1, i, 1, site);
     const Tensor length = Norm(column, 2, {-2}, true, site);

@@ -76,8 +76,8 @@ Tensor Surrounded(const Tensor& x, const Pooled& p, Site site) {
   return Hanging(Around(x, p.before, p.after, site), p, site);
 }
 
-// Windows (n, c, kernel..., spatial...). So what the gradient computes for each element of each window,
-// which is stored in this order, lies as the image does.
+// Windows (n, c, kernel..., spatial...). So what the gradient computes for each element of each
+// window, which is stored in this order, lies as the image does.
 Tensor WindowsBefore(const Tensor& x, const Pooled& p, Site site) {
   Tensor windows = x.Windows(p.kernel, p.stride, p.dilation, site);
   if (!windows.status().ok()) return windows;
@@ -101,7 +101,8 @@ Tensor FilledWindows(const Tensor& x, const Pooled& p, const Tensor& fill, Site 
   return WindowsBefore(padded, p, site);
 }
 
-// One axis of the adaptive pools: (..., n, ...) -> (..., size, n, ...) and the mask of elements that count.
+// One axis of the adaptive pools: (..., n, ...) -> (..., size, n, ...) and the mask of elements
+// that count.
 struct Cells {
   Tensor values, mask;
 };

@@ -13,7 +13,8 @@
 namespace uopd::client::fn {
 namespace {
 
-// x, or 0 where it is infinite: what is subtracted before exp, so that infinity minus itself is not taken.
+// x, or 0 where it is infinite: what is subtracted before exp, so that infinity minus itself is not
+// taken.
 Tensor Finite(const Tensor& x) { return Where(IsFinite(x), x, Like(x, 0)); }
 
 // The axis counted from the front, or the error.
@@ -34,7 +35,8 @@ std::pair<Tensor, Tensor> BothInBox(const Tensor& x, Site site, F f) {
   return {Cornered(a, SizesOf(x), site), Cornered(b, SizesOf(x), site)};
 }
 
-// The element at q of the way along a sorted axis whose size is made of variables, as Quantile takes it.
+// The element at q of the way along a sorted axis whose size is made of variables, as Quantile
+// takes it.
 Tensor AlongSorted(const Tensor& sorted, double q, int64_t axis, Site site) {
   const Tensor last = sorted.Length(axis, site) - 1;
   const Tensor at = last.Cast(Dtype::F64, site) * q;
@@ -53,7 +55,8 @@ std::pair<Tensor, Tensor> RunningMax(const Tensor& x, int64_t axis, std::string_
   const Tensor t = x.dtype() == Dtype::Bool ? x.Cast(Dtype::U8, site) : x;
   const Tensor y = Made(t, ir::Scan(Ctx(t), ir::Op::MAX, Value(t), axis), what, site);
   if (!y.status().ok()) return {y, y};
-  // An element that is larger than all before it, or the first NaN: the last of them is the position.
+  // An element that is larger than all before it, or the first NaN: the last of them is the
+  // position.
   const int64_t n = t.dims()[static_cast<size_t>(axis)];
   const Tensor place = IotaAlong(t, axis, PositionDtype(n));
   Tensor at = place.Expand(t.dims(), site);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Singular values by one-sided rotations. Columns are rotated in pairs until they are orthogonal: their lengths are
-// the singular values then. All n / 2 pairs of one step are rotated at once. From step to step the columns move
-// like the players of a round-robin tournament, so that in n - 1 steps each column meets all others.
+// Singular values by one-sided rotations. Columns are rotated in pairs until they are orthogonal:
+// their lengths are the singular values then. All n / 2 pairs of one step are rotated at once. From
+// step to step the columns move like the players of a round-robin tournament, so that in n - 1
+// steps each column meets all others.
 //
-// The gradient is that of the factors, not that of the rotations: with x = u diag(s) v^T and P = u^T dx v (Townsend,
-// "Differentiating the singular value decomposition", 2016)
+// The gradient is that of the factors, not that of the rotations: with x = u diag(s) v^T and P =
+// u^T dx v (Townsend, "Differentiating the singular value decomposition", 2016)
 //   ds = diagonal of P
-//   du = u (F * (P S + S P^T)) + (1 - u u^T) dx v S^-1        F_ij = 1 / (s_j^2 - s_i^2) for i != j, else 0
+//   du = u (F * (P S + S P^T)) + (1 - u u^T) dx v S^-1        F_ij = 1 / (s_j^2 - s_i^2) for i !=
+//                                                             j, else 0
 //   dv = v (F * (S P + P^T S))
 #include <bit>
 #include <cmath>
@@ -28,7 +30,8 @@ Tensor Joined(const Tensor& a, const Tensor& b, Site site) {
   return Concat(parts, -1, site).Contiguous(site);
 }
 
-// The first column stays, the others go one place on: to the right in the left half, back in the right half.
+// The first column stays, the others go one place on: to the right in the left half, back in the
+// right half.
 Halves Moved(const Halves& h, Site site) {
   const int64_t n = h.left.dims().back();
   if (n == 1) return h;
@@ -48,15 +51,15 @@ struct Factors {
   Tensor u, s, v;
 };
 
-// A factor as the formulas of the gradient use it: a constant. A gradient of the gradient would have to flow through it, and is
-// an error.
+// A factor as the formulas of the gradient use it: a constant. A gradient of the gradient would
+// have to flow through it, and is an error.
 Tensor Fixed(const Tensor& t, Site site) {
   return Made(t, Ctx(t).Make(ir::Op::DETACH, t.dtype(), {Value(t)}, {}, rules::kFixed), "Svd",
               site);
 }
 
-// The factors of x with their gradients. `of`: the factors, through which none flows; u may have more columns than x: these
-// span what is left, in any way, and have no gradient.
+// The factors of x with their gradients. `of`: the factors, through which none flows; u may have
+// more columns than x: these span what is left, in any way, and have no gradient.
 Factors WithGradients(const Tensor& x, const Factors& of, Site site) {
   if (!of.u.status().ok()) return of;
   const int64_t m = x.dims()[x.dims().size() - 2], n = x.dims().back();
@@ -134,8 +137,9 @@ Factors OfTall(const Tensor& x, bool full, Site site) {
   const Tensor s = sorted.Narrow(-1, 0, n, site);
   const Tensor v = ordered(turn).Narrow(-2, 0, n, site).Narrow(-1, 0, n, site);
   const Tensor by = ordered(product).Narrow(-1, 0, n, site);
-  // Columns without length have no direction. Qr of the others gives one that is orthogonal to them; it keeps the
-  // columns that are orthonormal up to their signs, which are those of the diagonal of r.
+  // Columns without length have no direction. Qr of the others gives one that is orthogonal to
+  // them; it keeps the columns that are orthonormal up to their signs, which are those of the
+  // diagonal of r.
   const Tensor length = s.Unsqueeze(-2, site), most = s.Narrow(-1, 0, 1, site).Unsqueeze(-2, site);
   const double least = epsilon * static_cast<double>(x.dims()[x.dims().size() - 2]);
   const Tensor empty = length <= most * least;

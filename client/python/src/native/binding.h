@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
-// What every file of the binding uses: the handle of a tensor, the lock, and Ops, which defines functions.
+// What every file of the binding uses: the handle of a tensor, the lock, and Ops, which defines
+// functions.
 //
-// A Client and its tensors are used by one thread at a time. So every call into the client library holds the
-// one lock of this process (Locked). A thread that holds the lock never waits for the GIL: Locked gives the GIL up
-// before it waits for the lock, and what runs under the lock does not touch Python.
+// A Client and its tensors are used by one thread at a time. So every call into the client library
+// holds the one lock of this process (Locked). A thread that holds the lock never waits for the
+// GIL: Locked gives the GIL up before it waits for the lock, and what runs under the lock does not
+// touch Python.
 //
-// After fork() the child must not touch the parent's connections. Each handle knows the epoch, a number that
-// fork() changes in the child, in which it was made. A handle of another epoch is refused, and its
-// tensor is never destroyed.
+// After fork() the child must not touch the parent's connections. Each handle knows the epoch, a
+// number that fork() changes in the child, in which it was made. A handle of another epoch is
+// refused, and its tensor is never destroyed.
 #pragma once
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/detail/nb_list.h>
@@ -46,7 +48,8 @@ using client::Tensor;
 std::mutex& Mutex();
 uint64_t Epoch();
 
-// Moves a value to where it is never destroyed: in the child of a fork() its client is the parent's.
+// Moves a value to where it is never destroyed: in the child of a fork() its client is the
+// parent's.
 template <class T>
 void Abandon(T& value) {
   static_cast<void>(new (std::nothrow) T(std::move(value)));
@@ -132,13 +135,14 @@ struct Maybe {
 
 // The line of Python code outside of this package that is running.
 Site CallerSite();
-// Waits with the GIL released. Ctrl-C cancels what every client of the process waits for, and raises.
+// Waits with the GIL released. Ctrl-C cancels what every client of the process waits for, and
+// raises.
 void Wait(const client::Future& future);
-// The same for work that may wait inside of the client library: f() runs under the lock on a thread of
-// its own.
+// The same for work that may wait inside of the client library: f() runs under the lock on a thread
+// of its own.
 void WaitFor(const std::function<absl::Status()>& f);
-// Waits until every client has room for another call, so that the call does not wait under the lock,
-// where Ctrl-C cannot reach it.
+// Waits until every client has room for another call, so that the call does not wait under the
+// lock, where Ctrl-C cannot reach it.
 void WaitForRoom();
 void CancelAll();
 
@@ -184,8 +188,8 @@ auto ToPython(std::tuple<T...> all) {
   return std::apply([](auto&... t) { return std::tuple{Handle(std::move(t))...}; }, all);
 }
 
-// An operation that has nothing to do returns its operand. Python gets another tensor: an assignment to one must not change the
-// other. Views of the whole (x[:]) are other tensors already.
+// An operation that has nothing to do returns its operand. Python gets another tensor: an
+// assignment to one must not change the other. Views of the whole (x[:]) are other tensors already.
 template <class T>
 void Part(Tensor& result, const T& argument) {
   if constexpr (std::is_same_v<T, Handle>) {
@@ -229,8 +233,8 @@ void CheckOwn(const T& argument) {
 
 }  // namespace internal
 
-// Defines functions of the module. f takes the Site of the caller first, then arguments from Python, and gives
-// tensors. It runs under the lock; an error of its result is raised.
+// Defines functions of the module. f takes the Site of the caller first, then arguments from
+// Python, and gives tensors. It runs under the lock; an error of its result is raised.
 class Ops {
  public:
   explicit Ops(nb::module_& module) : module_(module) {}

@@ -14,7 +14,8 @@ namespace {
 
 using client::Connection;
 
-// All clients that were made, under a lock of its own: Ctrl-C must find them while the other lock is held.
+// All clients that were made, under a lock of its own: Ctrl-C must find them while the other lock
+// is held.
 struct Boxes {
   std::mutex mutex;
   std::vector<std::weak_ptr<Box>> all;
@@ -226,8 +227,8 @@ void BindClient(nb::module_& m) {
   m.def("connect", &Connect);
   m.def("set_progress_hook", [](const nb::object& hook) { ProgressHook() = hook; });
   m.def("set_package_folder", [](const std::string& folder) { PackageFolder() = folder; });
-  // For os.register_at_fork. No thread is inside of the client library while the process forks, so that the child
-  // finds the lock in order. The child never touches the parent's clients.
+  // For os.register_at_fork. No thread is inside of the client library while the process forks, so
+  // that the child finds the lock in order. The child never touches the parent's clients.
   m.def("before_fork", [] {
     {
       nb::gil_scoped_release no_gil;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// ClientHandle: what Python holds of a client and its connection. Buffer: memory of Python's objects.
+// ClientHandle: what Python holds of a client and its connection. Buffer: memory of Python's
+// objects.
 #pragma once
 #include <memory>
 

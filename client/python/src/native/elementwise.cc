@@ -4,7 +4,8 @@
 #include "uopd/activations.h"
 #include "uopd/math.h"
 
-// The friends of Tensor, declared where operands find them: an Operand carries the place in the Python code.
+// The friends of Tensor, declared where operands find them: an Operand carries the place in the
+// Python code.
 namespace uopd::client {
 Tensor operator+(Operand a, Operand b);
 Tensor operator-(Operand a, Operand b);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// x[...] and functions that select by tensors of positions. Items come from Python as integers, None, Ellipsis,
-// handles, and tuples (begin, end, step) for slices.
+// x[...] and functions that select by tensors of positions. Items come from Python as integers,
+// None, Ellipsis, handles, and tuples (begin, end, step) for slices.
 #include "uopd/indexing.h"
 #include "native/binding.h"
 

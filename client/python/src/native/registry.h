@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the binding knows of the whole process: the folder of the package, and the epoch (binding.h).
+// What the binding knows of the whole process: the folder of the package, and the epoch
+// (binding.h).
 #pragma once
 #include <string>
 

@@ -13,8 +13,8 @@ namespace {
 
 std::atomic<uint64_t> epoch{1};
 
-// Files by the object of their name, which is kept alive: Site::file lives as long as the process. "" marks files
-// of this package. Used with the GIL.
+// Files by the object of their name, which is kept alive: Site::file lives as long as the process.
+// "" marks files of this package. Used with the GIL.
 const char* FileOf(PyCodeObject* code) {
   static auto* const files = new std::unordered_map<PyObject*, const char*>;
   PyObject* name = code->co_filename;
@@ -97,7 +97,8 @@ class Waiting {
       PyErr_SetInterrupt();  // a destructor cannot raise: Ctrl-C comes again
     }
   }
-  // After a slice of the wait, also the last one. An exception of a signal's handler is raised, others are not.
+  // After a slice of the wait, also the last one. An exception of a signal's handler is raised,
+  // others are not.
   void Tick() {
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
     const absl::Duration waited = absl::Now() - begin_;

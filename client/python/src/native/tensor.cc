@@ -55,7 +55,8 @@ std::vector<Handle> Gradient(const Handle& loss, const std::vector<const Handle*
   return internal::ToPython(*std::move(result));
 }
 
-// What makes a size of Python out of a tree: a number, ("var", name, min, max, value), or (operation, a, b).
+// What makes a size of Python out of a tree: a number, ("var", name, min, max, value), or
+// (operation, a, b).
 nb::object& SizeMaker() {
   static auto* const maker = new nb::object;
   return *maker;

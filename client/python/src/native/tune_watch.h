@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT
-// TuneWatch: what a client learns about one tuning operation, while a thread of its own reads the stream.
+// TuneWatch: what a client learns about one tuning operation, while a thread of its own reads the
+// stream.
 //
 //   reading ──► the operation is over, or an error ──► ended
 //      │ ▲
 //      └─┘  the daemon went away: the stream is opened again; and for the moment of a fork()
 //
-// The thread that reads knows nothing of Python. It puts together what it reads, and whoever asks takes what changed as one
-// News. So a Python program that is slow gets fewer and larger news. The first message of each stream is everything that is
-// known; what was said before is void then (News::replaced).
+// The thread that reads knows nothing of Python. It puts together what it reads, and whoever asks
+// takes what changed as one News. So a Python program that is slow gets fewer and larger news. The
+// first message of each stream is everything that is known; what was said before is void then
+// (News::replaced).
 //
-// Thread-safe, except for construction, Stop, Start and destruction, which happen under the lock of the process (binding.h).
+// Thread-safe, except for construction, Stop, Start and destruction, which happen under the lock of
+// the process (binding.h).
 #pragma once
 #include <grpcpp/client_context.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Tuning operations in the steps that uopd/tuning.py calls. Messages become dicts, whose keys are the fields of the classes
-// there.
+// Tuning operations in the steps that uopd/tuning.py calls. Messages become dicts, whose keys are
+// the fields of the classes there.
 #include "native/tuning.h"
 
 #include <nanobind/stl/unique_ptr.h>

@@ -40,8 +40,8 @@ void AddStreams(ir::UOpContext& ctx, UOp sink, const Target& target,
   }
 }
 
-// The output axis whose iterations read one row each; nullopt if the load does not go over rows that
-// are worth prefetching.
+// The output axis whose iterations read one row each; nullopt if the load does not go over rows
+// that are worth prefetching.
 std::optional<size_t> RowAxis(ir::UOpContext& ctx, UOp load, const Target& target,
                               std::span<const MemoryAxis> axes) {
   const UOp index = load.src(0);
@@ -67,8 +67,8 @@ std::optional<size_t> RowAxis(ir::UOpContext& ctx, UOp load, const Target& targe
   return rows;
 }
 
-// By RANGE id: when the loop over it runs, as the number of reductions and stages that must be complete
-// before. Loops over outputs, which run last, are not in it.
+// By RANGE id: when the loop over it runs, as the number of reductions and stages that must be
+// complete before. Loops over outputs, which run last, are not in it.
 absl::flat_hash_map<uint32_t, int> PassesOf(const ir::UOpContext& ctx, UOp sink) {
   absl::flat_hash_map<uint32_t, int> level, out;
   for (UOp u : ir::Toposort(ctx, sink)) {
@@ -103,8 +103,8 @@ void AddPrefetches(ir::UOpContext& ctx, UOp sink, const Target& target,
     }
     passes[{reads[n].src(0).src(0).slot(), *rows}].try_emplace(pass, n);
   }
-  // All passes prefetch. One pass alone is over before memory has sent a whole row: while a pass that
-  // computes much or stores prefetches, the others leave memory idle.
+  // All passes prefetch. One pass alone is over before memory has sent a whole row: while a pass
+  // that computes much or stores prefetches, the others leave memory idle.
   for (const auto& [where, loads] : passes) {
     if (loads.size() < 2) continue;
     for (const auto& [pass, load] : loads) {

@@ -4,8 +4,8 @@
 // An ordinary store first reads the line that it writes. A store around the caches does not. It is
 // worth it if the results are so large that the last cache loses them before somebody reads them.
 //
-// A kernel that goes over each row several times (softmax, layer norm) waits for memory in the first
-// pass only. So the second pass prefetches the next row.
+// A kernel that goes over each row several times (softmax, layer norm) waits for memory in the
+// first pass only. So the second pass prefetches the next row.
 #pragma once
 #include <span>
 #include <vector>

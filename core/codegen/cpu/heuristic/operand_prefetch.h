@@ -2,8 +2,8 @@
 // PREFETCH of an operand of a matrix instruction that few tiles read, along the reduced axis.
 //
 // The weights of a network come from memory in every run. The first tile that reads them waits, and
-// with few tiles this is a large part of the time. Processors fetch ahead of a loop that reads whole
-// rows; they do not foresee one that reads a piece of each row.
+// with few tiles this is a large part of the time. Processors fetch ahead of a loop that reads
+// whole rows; they do not foresee one that reads a piece of each row.
 #pragma once
 #include <span>
 #include <vector>

@@ -93,8 +93,8 @@ std::optional<FewRows> MaybeFewRows(ir::UOpContext& ctx, UOp sink, const Target&
   return out;
 }
 
-// The number of tiles in a panel along the lanes: the one that computes the fewest elements twice. 0 if
-// the partial sums of none would stay in the cache.
+// The number of tiles in a panel along the lanes: the one that computes the fewest elements twice.
+// 0 if the partial sums of none would stay in the cache.
 int64_t TilesOf(const FewRows& product, const MemoryAxis& lanes, double cache) {
   int64_t best = 0;
   double least = 0;

@@ -25,8 +25,8 @@ class Model {
   Model(std::span<const TileLoad> loads, const TileSums& sums, const Target& target)
       : loads_(loads), sums_(sums), target_(target) {}
 
-  // Useful multiply-adds a cycle with x copies along axis a and y along axis b; 0 if the sums do not
-  // fit in the registers.
+  // Useful multiply-adds a cycle with x copies along axis a and y along axis b; 0 if the sums do
+  // not fit in the registers.
   double Rate(const TileAxis& a, int64_t x, const TileAxis& b, int64_t y) const {
     const double accumulators = static_cast<double>(x * y);
     double loaded = 0, held = 0, from_second = 0, from_memory = 0, largest = 0, far = 1;
@@ -34,8 +34,8 @@ class Model {
     for (const TileLoad& l : loads_) {
       const double copies = Copies(l, a, x) * Copies(l, b, y);
       loaded += copies * l.instructions;
-      // The copies of the last axis are computed next to each other, so values that do not depend on
-      // the other axis are needed again for each copy of it.
+      // The copies of the last axis are computed next to each other, so values that do not depend
+      // on the other axis are needed again for each copy of it.
       if ((l.along & outer) == 0) held += copies;
       if (IsFar(l, a, x) || IsFar(l, b, y)) far = kFar;
       const double bytes = std::max(copies * l.bytes, BytesOfPieces(l, a, x, b, y));
@@ -50,8 +50,8 @@ class Model {
     }
     from_second -= largest;
     double alive = accumulators * static_cast<double>(sums_.count);
-    // Sums over windows are computed one after the other: the terms of one and the factors of all are
-    // alive.
+    // Sums over windows are computed one after the other: the terms of one and the factors of all
+    // are alive.
     int64_t slide = 0;
     for (const TileLoad& l : loads_) {
       for (const TileLoad::Window& w : l.windows) slide = std::max(slide, w.slide);
@@ -82,8 +82,8 @@ class Model {
     }
     return static_cast<double>(n);
   }
-  // Bytes of the lines of the cache that the copies use pieces of, for one step. 0 if the copies lie
-  // together, or if the steps use whole lines.
+  // Bytes of the lines of the cache that the copies use pieces of, for one step. 0 if the copies
+  // lie together, or if the steps use whole lines.
   static double BytesOfPieces(const TileLoad& l, const TileAxis& a, int64_t x, const TileAxis& b,
                               int64_t y) {
     if (l.bytes >= kVectorBytes || l.run_bytes >= kLineBytes) return 0;
@@ -94,14 +94,15 @@ class Model {
     if (lines == 1) return 0;
     return static_cast<double>(lines * kLineBytes) * l.bytes / static_cast<double>(l.run_bytes);
   }
-  // Whether the copies along the axis are vectors, or pieces of lines, on different pages, instead of
-  // neighbours.
+  // Whether the copies along the axis are vectors, or pieces of lines, on different pages, instead
+  // of neighbours.
   static bool IsFar(const TileLoad& l, const TileAxis& a, int64_t n) {
     return n > 1 && (l.bytes >= kVectorBytes || l.run_bytes < kLineBytes) &&
            l.strides[a.axis] >= kWayBytes;
   }
-  // Whether the copies map to so few sets of the first-level cache that they evict each other before
-  // the next step uses the same lines. Copies whose addresses are less than a line apart share it.
+  // Whether the copies map to so few sets of the first-level cache that they evict each other
+  // before the next step uses the same lines. Copies whose addresses are less than a line apart
+  // share it.
   bool Crowded(const TileLoad& l, const TileAxis& a, int64_t x, const TileAxis& b,
                int64_t y) const {
     int64_t lines = 1, apart = kWayBytes;

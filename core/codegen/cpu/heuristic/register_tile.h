@@ -3,10 +3,10 @@
 //
 // A model of one step of the innermost reduction: the multiply-adds, the loads, and the bytes that
 // come from beyond the first-level cache each take cycles. The tile with the most useful
-// multiply-adds per cycle wins; nothing is measured. A matrix that is read once comes from memory, at
-// a rate that no tile changes. Then one row at a time is best: processors foresee one long row better
-// than several. Threads share the tiles of one axis, so a tile whose number along no axis is a multiple
-// of the threads leaves some of them idle.
+// multiply-adds per cycle wins; nothing is measured. A matrix that is read once comes from memory,
+// at a rate that no tile changes. Then one row at a time is best: processors foresee one long row
+// better than several. Threads share the tiles of one axis, so a tile whose number along no axis is
+// a multiple of the threads leaves some of them idle.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -20,9 +20,9 @@ namespace uopd::codegen {
 // A load inside of the reduction. `strides`: by axis, the bytes between the addresses of two
 // neighbouring iterations; 0 if not constant.
 struct TileLoad {
-  // The windows of a convolution whose reduction is unrolled whole: neighbouring copies along an axis
-  // begin `slide` elements apart and read `size` elements each. Elements that several copies read are
-  // loaded once.
+  // The windows of a convolution whose reduction is unrolled whole: neighbouring copies along an
+  // axis begin `slide` elements apart and read `size` elements each. Elements that several copies
+  // read are loaded once.
   struct Window {
     size_t axis = 0;
     int64_t slide = 1, size = 1;  // slide < size
@@ -33,8 +33,9 @@ struct TileLoad {
   double steps = 1;         // steps of the reductions: different values of one copy
   std::vector<int64_t> strides;
   std::vector<Window> windows;
-  // Contiguous bytes that the steps of the reduction read one after the other. If they are less than a
-  // line of the cache, and the value is one for all lanes, the rest of the line comes in vain.
+  // Contiguous bytes that the steps of the reduction read one after the other. If they are less
+  // than a line of the cache, and the value is one for all lanes, the rest of the line comes in
+  // vain.
   int64_t run_bytes = 64;
   double memory_bytes = 0;  // of one value, if it comes from memory: the kernel reads nothing twice
 };

@@ -40,8 +40,8 @@ AxisSet NestOf(const KernelFacts& facts, size_t axis) {
   return out;
 }
 
-// The size of an element of the accesses along the axis. Where a reduction reads elements of several
-// sizes, it is that of the smallest ones.
+// The size of an element of the accesses along the axis. Where a reduction reads elements of
+// several sizes, it is that of the smallest ones.
 int64_t ElementBytes(const KernelFacts& facts, size_t axis) {
   int64_t out = std::max<int64_t>(facts.widest, 2);
   if (!IsReduce(facts, axis)) return out;

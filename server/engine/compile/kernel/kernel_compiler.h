@@ -29,8 +29,9 @@ class KernelCompiler {
   KernelCompiler(worker::Supervisor* supervisor, std::chrono::milliseconds time_limit)
       : supervisor_(supervisor), time_limit_(time_limit) {}
 
-  // `kernel` is the name for errors. `draft`: by Compiler::CompileDraft. CANCELLED: Stop was called. CANCELLED or DEADLINE_EXCEEDED:
-  // `limits` ended the call. A compile in this process cannot be ended early.
+  // `kernel` is the name for errors. `draft`: by Compiler::CompileDraft. CANCELLED: Stop was
+  // called. CANCELLED or DEADLINE_EXCEEDED: `limits` ended the call. A compile in this process
+  // cannot be ended early.
   absl::StatusOr<std::string> Compile(const devices::Device& device, const std::string& kernel,
                                       const std::string& source,
                                       const cache::WaitLimits& limits = {}, bool draft = false);

@@ -6,10 +6,10 @@
 //
 // Graph and source are digests (SHA-256), so the two lookups of a warm daemon read little.
 //
-// The number of threads and the caches of a device decide which source codegen chooses. So they are in the key of
-// the choice only, and devices for which the same source is chosen share the compiled kernel. A choice never
-// makes a kernel wrong: whichever source it names, the row of the kernel is one of the same graph, for the
-// same instructions and by the same toolchain.
+// The number of threads and the caches of a device decide which source codegen chooses. So they are
+// in the key of the choice only, and devices for which the same source is chosen share the compiled
+// kernel. A choice never makes a kernel wrong: whichever source it names, the row of the kernel is
+// one of the same graph, for the same instructions and by the same toolchain.
 #pragma once
 #include <optional>
 #include <string>
@@ -29,14 +29,15 @@ struct KernelStores {
 inline constexpr KernelStores kOptimisedStores{"choice", "kernel"};
 inline constexpr KernelStores kDraftStores{"draft_choice", "draft"};
 
-// `graph`: of the bytes of Item::graph. `environment`: ChoiceEnvironment, and the opts if there are any.
+// `graph`: of the bytes of Item::graph. `environment`: ChoiceEnvironment, and the opts if there are
+// any.
 cache::Key ChoiceKey(const KernelStores& stores, const Digest& graph, std::string environment);
 // `source`: KernelSource::digest.
 cache::Key KernelKey(const KernelStores& stores, const Digest& graph, const Target& target,
                      const Digest& source);
 
-// The environment of all kernels of a target. A daemon that has asked for one kernel is told of others with the same
-// environment, so the source is in the other part of the key.
+// The environment of all kernels of a target. A daemon that has asked for one kernel is told of
+// others with the same environment, so the source is in the other part of the key.
 std::string KernelEnvironmentOf(const Target& target);
 
 // The value of the row of a choice.

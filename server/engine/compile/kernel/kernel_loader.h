@@ -4,18 +4,18 @@
 //
 //   graph ─ GraphCompiler ─► source ─ KernelCompiler ─► KernelRecord ─ Device::Load ─► Kernel
 //
-// The cache says which source was chosen for the device, and has the record of this source (kernel_keys.h). If it
-// does not know the source, the source is made here: that takes far less time than the compiler, which then may have
-// nothing to do.
+// The cache says which source was chosen for the device, and has the record of this source
+// (kernel_keys.h). If it does not know the source, the source is made here: that takes far less
+// time than the compiler, which then may have nothing to do.
 //
 // A kernel may exist twice: as a draft in the store "draft", and optimised in the store "kernel"
 // (Tier).
 //
 // Thread-safe. If several callers want the same kernel at the same time, it is built once. This
-// also holds for daemons that share the store, and for devices for which the same source is chosen: the key of a
-// kernel contains neither the device's name nor what only led to its source. Each device loads the kernel
-// for itself. A cached value that does not decode or load is counted as corrupt, built again and
-// replaced.
+// also holds for daemons that share the store, and for devices for which the same source is chosen:
+// the key of a kernel contains neither the device's name nor what only led to its source. Each
+// device loads the kernel for itself. A cached value that does not decode or load is counted as
+// corrupt, built again and replaced.
 #pragma once
 #include <memory>
 #include <optional>
@@ -78,15 +78,16 @@ struct LeaseTerms {
   std::string owner;  // for people to read
   // How long others wait for a daemon that died during a build. A living daemon renews the lease.
   int64_t ttl_us = 5'000'000;
-  // LoadOptions::patience. A live owner has its kernel within the compiler's limit; the rest is for its queue.
+  // LoadOptions::patience. A live owner has its kernel within the compiler's limit; the rest is for
+  // its queue.
   std::chrono::microseconds patience = std::chrono::minutes(2);
 };
 
 class KernelLoader {
  public:
   // All references outlive the loader.
-  // `upgrades` compiles the kernels that no request waits for. Null: `compiler` does. `failures` remembers kernels that cannot be
-  // built. Null: each request finds out.
+  // `upgrades` compiles the kernels that no request waits for. Null: `compiler` does. `failures`
+  // remembers kernels that cannot be built. Null: each request finds out.
   KernelLoader(const GraphCompiler& graph_compiler, KernelCompiler& compiler, cache::Store& store,
                LeaseTerms lease, KernelCompiler* upgrades = nullptr,
                RecentFailures* failures = nullptr)
@@ -118,7 +119,8 @@ class KernelLoader {
                                           PhaseTimings* timings);
   absl::StatusOr<LoadedKernel> Obtain(const RequestContext& request, const KernelRequest& wanted,
                                       const Form& form, PhaseTimings* timings);
-  // The record: the one that the store has, or that of the source that is made here. `limits` may end it early.
+  // The record: the one that the store has, or that of the source that is made here. `limits` may
+  // end it early.
   absl::StatusOr<cache::Loaded> Make(const cache::WaitLimits& limits, const KernelRequest& wanted,
                                      const Form& form, cache::Use use, PhaseTimings* timings);
   absl::StatusOr<KernelSource> Lower(const cache::WaitLimits& limits, const KernelRequest& wanted,

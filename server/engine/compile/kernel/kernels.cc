@@ -30,8 +30,8 @@ void Count(CacheResult from, CacheOutcome& cache) {
   }
 }
 
-// A long kernel that begins last is compiled alone, while other threads have nothing to do. The size
-// of the graph tells roughly how long the compile takes.
+// A long kernel that begins last is compiled alone, while other threads have nothing to do. The
+// size of the graph tells roughly how long the compile takes.
 std::vector<size_t> LongestFirst(const KernelSet& set) {
   std::vector<size_t> order(set.kernels.size());
   std::iota(order.begin(), order.end(), size_t{0});

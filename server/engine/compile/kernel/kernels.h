@@ -28,11 +28,12 @@ struct ScheduledKernel {
   std::shared_ptr<const Kernel> kernel;
 };
 
-// The kernels from which a program is assembled. It is assembled again when there is a better kernel.
+// The kernels from which a program is assembled. It is assembled again when there is a better
+// kernel.
 //
 // Plain data. One thread at a time uses it until a ProgramUpdate owns it. From then on only
-// ScheduledKernel::kernel changes, under the lock of the ProgramUpdate. The set points into itself, so it
-// may not be moved.
+// ScheduledKernel::kernel changes, under the lock of the ProgramUpdate. The set points into itself,
+// so it may not be moved.
 struct KernelSet {
   CompileOptions options;
   schedule::Schedule schedule;

@@ -8,11 +8,11 @@
 //                                                                         │
 //                                                            ProgramUpdate::Replace
 //
-// Requests come first. An upgrade does not begin while requests compile, but for at most Waits::most,
-// so that a stream of new graphs cannot keep a program on its drafts for ever. Nor does it disturb
-// the first run of its program, which usually follows at once: the threads of a run wait for each
-// other, so a compiler on one processor delays all of them. A kernel that cannot
-// be optimised keeps its draft. An upgrade whose program nobody holds any more is dropped.
+// Requests come first. An upgrade does not begin while requests compile, but for at most
+// Waits::most, so that a stream of new graphs cannot keep a program on its drafts for ever. Nor
+// does it disturb the first run of its program, which usually follows at once: the threads of a run
+// wait for each other, so a compiler on one processor delays all of them. A kernel that cannot be
+// optimised keeps its draft. An upgrade whose program nobody holds any more is dropped.
 //
 // A daemon that ends drops its upgrades. The next daemon finds the drafts in the cache, serves them
 // and upgrades them.

@@ -21,8 +21,8 @@
 
 namespace uopd::engine {
 
-// Runs `kernel`. If `kernel` is null, copies buffers[1], starting at byte `from`, into buffers[0]; or, if
-// there is only one buffer, fills it with zeroes.
+// Runs `kernel`. If `kernel` is null, copies buffers[1], starting at byte `from`, into buffers[0];
+// or, if there is only one buffer, fills it with zeroes.
 struct Step {
   std::shared_ptr<const Kernel> kernel;
   DeviceState* device = nullptr;

@@ -11,7 +11,8 @@
 namespace uopd::engine {
 namespace {
 
-// The task has its kernels in the order of tuning; the observer knows them by their numbers in the plan.
+// The task has its kernels in the order of tuning; the observer knows them by their numbers in the
+// plan.
 class Renumbered final : public TuningObserver {
  public:
   Renumbered(std::vector<size_t> numbers, std::shared_ptr<TuningObserver> observer)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What there is to tune in a graph: its kernels, each once, with an estimate of where the time of a run goes.
-// Immutable; it owns the graphs of its kernels.
+// What there is to tune in a graph: its kernels, each once, with an estimate of where the time of a
+// run goes. Immutable; it owns the graphs of its kernels.
 #pragma once
 #include <memory>
 #include <string>
@@ -35,7 +35,8 @@ struct TuningPlan {
   const CompileOptions& options() const { return set->options; }
 };
 
-// Fills in TuningPlan::kernels. Errors as CompileService::PlanTuning says. `interrupt` ends the call early.
+// Fills in TuningPlan::kernels. Errors as CompileService::PlanTuning says. `interrupt` ends the
+// call early.
 absl::Status DescribeKernels(const GraphCompiler& graph_compiler, Interrupt& interrupt,
                              TuningPlan& plan);
 

@@ -31,13 +31,14 @@ struct GraphRef {
 
 // What clients' graphs may take.
 struct GraphLimits : ir::WireLimits {
-  // The memory that the nodes of a graph take, and all that is made of them until its kernels are text, by the bytes of the
-  // graph: 900,000 additions of 13 MB took 460 MB.
+  // The memory that the nodes of a graph take, and all that is made of them until its kernels are
+  // text, by the bytes of the graph: 900,000 additions of 13 MB took 460 MB.
   static constexpr int64_t kMemoryOfByte = 48;
   // Smaller graphs are not charged: of these, the memory of all threads together is small.
   static constexpr size_t kCharged = 64 << 10;
 
-  // Charges memory to what clients may hold. What it returns gives the memory back at its end. Null: nothing is charged.
+  // Charges memory to what clients may hold. What it returns gives the memory back at its end.
+  // Null: nothing is charged.
   std::function<absl::StatusOr<std::shared_ptr<const void>>(int64_t bytes)> charge{};
 
   absl::StatusOr<std::shared_ptr<const void>> Charge(size_t graph_bytes) const {

@@ -43,9 +43,10 @@ class KeyExplainer {
                const GraphLimits& limits)
       : graph_compiler_(graph_compiler), store_(store), devices_(devices), limits_(limits) {}
 
-  // Compares a and b, both compiled with `options`. If b is empty, compares a with the nearest cached entry. That entry may be of
-  // any tenant, so only a caller who sees all has it looked for; others get search_refused. NOT_FOUND (program): a digest that the
-  // cache does not know. INVALID_ARGUMENT: the graph fails verification. Ends with the request.
+  // Compares a and b, both compiled with `options`. If b is empty, compares a with the nearest
+  // cached entry. That entry may be of any tenant, so only a caller who sees all has it looked for;
+  // others get search_refused. NOT_FOUND (program): a digest that the cache does not know.
+  // INVALID_ARGUMENT: the graph fails verification. Ends with the request.
   absl::StatusOr<KeyExplanation> Explain(const RequestContext& request, const GraphRef& a,
                                          const GraphRef& b, const CompileOptions& options = {});
 
@@ -59,7 +60,8 @@ class KeyExplainer {
   absl::StatusOr<std::unique_ptr<Graph>> Load(const GraphRef& ref, Interrupt& interrupt);
   absl::Status FindNearest(Interrupt& interrupt, const ir::UOpContext& ctx, ir::UOp sink,
                            const cache::Key& wanted, int64_t entries, KeyExplanation& out);
-  // The sketch of a cached graph. Null if its bytes are not a valid graph, or `interrupt` is raised.
+  // The sketch of a cached graph. Null if its bytes are not a valid graph, or `interrupt` is
+  // raised.
   std::shared_ptr<const std::vector<uint32_t>> SketchOf(const Digest& address,
                                                         std::string_view bytes,
                                                         Interrupt& interrupt);

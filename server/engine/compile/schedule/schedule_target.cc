@@ -65,8 +65,8 @@ absl::StatusOr<ScheduleTarget> OnlyScheduleTarget(DeviceSet& devices,
   ScheduleTarget out;
   out.options.default_device = devices.names().front();
   out.options.allowed_products = options.allowed_products();
-  // A graph may name other devices only. One that needs the default device fails when its kernels are
-  // made, with the reason why the device does not open.
+  // A graph may name other devices only. One that needs the default device fails when its kernels
+  // are made, with the reason why the device does not open.
   const auto device = devices.Get("");
   if (device.ok()) out.options.limits = schedule::KernelLimits::Of((*device)->device().target());
   return out;

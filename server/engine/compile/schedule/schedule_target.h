@@ -22,10 +22,11 @@ struct ScheduleTarget {
   // The limits by device name, each device once, ascending. A graph may spell the names otherwise.
   std::vector<std::pair<std::string, schedule::KernelLimits>> others;
 
-  // The text for the environment key: "default=CPU:0 threads=2 kernel_buffers=32 cache_bytes=1048576
-  // kernel_instructions=4000 kernel_loops=48 factors=0 stage_bytes=65536 units=0". For another device
-  // only the differing limits are added: "CPU:1.threads=1". Devices with products of warps have "warp_products=1". If the request allows rounded products,
-  // also "allow=bf16,f16 products=bf16": what it allows, and what the device has.
+  // The text for the environment key: "default=CPU:0 threads=2 kernel_buffers=32
+  // cache_bytes=1048576 kernel_instructions=4000 kernel_loops=48 factors=0 stage_bytes=65536
+  // units=0". For another device only the differing limits are added: "CPU:1.threads=1". Devices
+  // with products of warps have "warp_products=1". If the request allows rounded products, also
+  // "allow=bf16,f16 products=bf16": what it allows, and what the device has.
   std::string Text() const;
 };
 

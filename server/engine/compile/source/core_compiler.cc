@@ -19,7 +19,8 @@ std::string CoreCompiler::ScheduleEnvironment() const {
 
 std::string CoreCompiler::ChoiceEnvironment(const devices::Device& device,
                                             const CompileOptions& options) const {
-  // The facts as a digest: there are many choices, and each is small. Those that people choose entries by stand before it.
+  // The facts as a digest: there are many choices, and each is small. Those that people choose
+  // entries by stand before it.
   const Target& target = device.target();
   return Cat("kind=", target.kind, " arch=", target.arch, " threads=", target.threads,
              " facts=", FactsOf(device).Hex(), " ", options.KernelText());

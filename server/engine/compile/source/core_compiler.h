@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The GraphCompiler of the daemon. It uses core/schedule, core/codegen and core/render. It remembers nothing but the digests
-// of its devices' facts.
+// The GraphCompiler of the daemon. It uses core/schedule, core/codegen and core/render. It
+// remembers nothing but the digests of its devices' facts.
 #pragma once
 #include <memory>
 #include <utility>

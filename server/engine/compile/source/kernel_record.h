@@ -28,7 +28,8 @@ struct KernelRecord : codegen::KernelInfo {  // the name is the entry point
 struct KernelSource {
   KernelRecord record;  // everything but the object
   std::string text;
-  // Of all of it. Sources with equal digests become equal kernels, where the compilers are equal (code_key.h).
+  // Of all of it. Sources with equal digests become equal kernels, where the compilers are equal
+  // (code_key.h).
   Digest digest() const;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Stores that share records by a cache of the Remote Execution API which is slow, gone, full, forgetful or lying: that costs
-// time and compiles, and never a wrong value.
+// Stores that share records by a cache of the Remote Execution API which is slow, gone, full,
+// forgetful or lying: that costs time and compiles, and never a wrong value.
 #include <gtest/gtest.h>
 
 #include <random>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Operations that have nothing to do give another tensor: an assignment to one does not change the other, or, if the result is a view
-// of the whole, changes what it is a view of.
+// Operations that have nothing to do give another tensor: an assignment to one does not change the
+// other, or, if the result is a view of the whole, changes what it is a view of.
 #include <functional>
 
 #include "tests/unit/client/cpp/fixture.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What belongs to the thread that calls: the switches of a Context, and what is recorded. One thread calls at a time.
+// What belongs to the thread that calls: the switches of a Context, and what is recorded. One
+// thread calls at a time.
 #include <functional>
 #include <thread>
 
@@ -55,7 +56,8 @@ TEST_F(CallersTest, AContextOfOneClientChangesNoOther) {
   EXPECT_EQ(other.execution().beam, 0U);
 }
 
-// What another thread submits meanwhile happens once, and a replay repeats what the function submits.
+// What another thread submits meanwhile happens once, and a replay repeats what the function
+// submits.
 TEST_F(CallersTest, ARecordingIsOfItsThread) {
   Tensor counter = In({1}, {0}), state = In({1}, {0});
   ASSERT_TRUE(Realize({counter, state}).ok());
@@ -152,7 +154,8 @@ TEST_F(CallersTest, WhatTheFunctionMadeIsNotTakenByAnotherThread) {
   EXPECT_THAT(StatusText(s), HasSubstr("another thread has computed a tensor"));
 }
 
-// A tensor of another thread that reads the old contents is not made a part of what every replay computes.
+// A tensor of another thread that reads the old contents is not made a part of what every replay
+// computes.
 TEST_F(CallersTest, OthersTensorsAreNoPartOfARecording) {
   Tensor w = In({1}, {1});
   ASSERT_TRUE(w.Realize().ok());

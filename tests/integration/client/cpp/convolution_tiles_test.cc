@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Every convolution of ResNet-50 gets a tile for each block on GPUs, with both operands in shared memory: rows of 56, 28,
-// 14 and 7 pixels, one image and many, f32 and rounded to bf16.
+// Every convolution of ResNet-50 gets a tile for each block on GPUs, with both operands in shared
+// memory: rows of 56, 28, 14 and 7 pixels, one image and many, f32 and rounded to bf16.
 #include <algorithm>
 #include <set>
 
@@ -69,7 +69,8 @@ bool VariesAlongOutputs(const ir::UOpContext& ctx, ir::UOp factor) {
   });
 }
 
-// Whether the kernel sums products for a row of pixels or more. The head sums what is a sum itself, or multiplies one row.
+// Whether the kernel sums products for a row of pixels or more. The head sums what is a sum itself,
+// or multiplies one row.
 bool IsConvolution(const ir::UOpContext& ctx, ir::UOp kernel) {
   size_t outputs = 0, products = 0, sums = 0;
   for (ir::UOp r : codegen::Axes(ctx, kernel)) outputs += r.axis_type() == ir::AxisType::LOOP;

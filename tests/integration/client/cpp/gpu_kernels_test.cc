@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the code generator chooses for a GPU where a wrong choice costs a factor of ten on a chip: statistics of rows,
-// products of small floats, and a step of a transformer with one row.
+// What the code generator chooses for a GPU where a wrong choice costs a factor of ten on a chip:
+// statistics of rows, products of small floats, and a step of a transformer with one row.
 #include <algorithm>
 #include <functional>
 
@@ -93,7 +93,8 @@ TEST(GpuKernelsTest, ProductsOfSmallFloatsUseMatrixInstructions) {
   }
 }
 
-// A row of activations is one block's work only where there is little to do. What reads a matrix runs on all processors.
+// A row of activations is one block's work only where there is little to do. What reads a matrix
+// runs on all processors.
 TEST(GpuKernelsTest, AStepForOneRowUsesAllProcessors) {
   Client client(std::make_shared<OfflineExecutor>());
   test::LlamaShape shape;
@@ -112,8 +113,8 @@ TEST(GpuKernelsTest, AStepForOneRowUsesAllProcessors) {
   EXPECT_GE(large, 10);
 }
 
-// A launch of very many short blocks has few blocks that poll in their loops: a poll of each block would hold the bus for longer
-// than the block runs.
+// A launch of very many short blocks has few blocks that poll in their loops: a poll of each block
+// would hold the bus for longer than the block runs.
 TEST(GpuKernelsTest, LongLaunchesOfShortBlocksPollInLoops) {
   Client client(std::make_shared<OfflineExecutor>());
   const Tensor product = client.Empty({16384, 16384}).MatMul(client.Empty({16384, 16384}));

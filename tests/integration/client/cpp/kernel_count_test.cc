@@ -246,8 +246,8 @@ TEST(KernelCountTest, PickingByAnyArangeNeedsNoLoop) {
   }
 }
 
-// Of the vocabulary there are the logits and the search for the largest of them, no mask over it. The largest is found
-// in chunks, by two kernels.
+// Of the vocabulary there are the logits and the search for the largest of them, no mask over it.
+// The largest is found in chunks, by two kernels.
 TEST(KernelCountTest, DecodingLoopsOverTheVocabularyForLogitsOnly) {
   Client c(std::make_shared<OfflineExecutor>());
   test::LlamaShape shape;

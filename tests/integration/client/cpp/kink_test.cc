@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The slope of functions where they have a kink: what PyTorch documents or computes, see docs/tensor_methods.md.
+// The slope of functions where they have a kink: what PyTorch documents or computes, see
+// docs/tensor_methods.md.
 #include "tests/unit/client/cpp/gradient_check.h"
 #include "uopd/activations.h"
 #include "uopd/losses.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Gradients of gradients of the operations of Tensor and functional.h: one case for each op that has a rule in
-// core/rules/gradient.cc, and for the compositions that networks use.
+// Gradients of gradients of the operations of Tensor and functional.h: one case for each op that
+// has a rule in core/rules/gradient.cc, and for the compositions that networks use.
 #include "tests/unit/client/cpp/ops/op_cases.h"
 #include "uopd/functional.h"
 

@@ -251,7 +251,8 @@ TEST_F(SymbolicTest, ConvolutionsOfSymbolicImages) {
 }
 
 TEST_F(SymbolicTest, StoresWithinMemoryWhateverTheValues) {
-  // A box that fits for all values, one that only the values of now make fit, and one that may be longer than the memory.
+  // A box that fits for all values, one that only the values of now make fit, and one that may be
+  // longer than the memory.
   for (int64_t most : {4, 6, 12}) {
     Tensor cache = client_.Zeros({8});
     ASSERT_TRUE(cache.Realize().ok());

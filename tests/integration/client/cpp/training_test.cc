@@ -44,7 +44,8 @@ TEST_F(TrainingTest, WithoutLeavesEveryLiveFloatGetsAGradient) {
   EXPECT_THAT(Out(y.grad()), ElementsAre(1, 2, 3));
   EXPECT_THAT(Out(loss.grad()), ElementsAre(1));
   for (const Tensor& t : {frozen, other, i}) EXPECT_EQ(t.grad().state(), nullptr);
-  // A leaf that the loss was not computed from changes nothing; with one below the loss only leaves count.
+  // A leaf that the loss was not computed from changes nothing; with one below the loss only leaves
+  // count.
   other.RequireGrad();
   ASSERT_TRUE((x * 2.0).Sum().Backward().ok());
   EXPECT_THAT(Out(x.grad()), ElementsAre(3, 8, 17));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// docs/operations/settings.md and docs/monitoring.md show the tables of settings and metrics as they are.
+// docs/operations/settings.md and docs/monitoring.md show the tables of settings and metrics as
+// they are.
 #include <gtest/gtest.h>
 
 #include "core/base/config/config.h"

@@ -12,8 +12,9 @@ using ir::Dtype;
 using ir::UOp;
 using tests::Sum;
 
-// A row is staged by a group, and so are the products of that row with a matrix, each by all threads together: they compute the products
-// of every row, not of their own, so one thread of the block stores them.
+// A row is staged by a group, and so are the products of that row with a matrix, each by all
+// threads together: they compute the products of every row, not of their own, so one thread of the
+// block stores them.
 TEST(DependentReductionsTest, OneThreadStoresWhatTheBlockComputes) {
   ir::UOpContext c;
   tests::KernelBuilder b(c);

@@ -55,7 +55,8 @@ TEST(MaximumTest, OfAConstantEqualsTheInterpretersInEveryBit) {
   }
 }
 
-// Where the target has instructions for maxima, EXP2 and rounding to bf16, each of them is one line. NaN is kept.
+// Where the target has instructions for maxima, EXP2 and rounding to bf16, each of them is one
+// line. NaN is kept.
 TEST(MaximumTest, InstructionsOfTheTargetAreOneLine) {
   const Target target = *GpuTarget("sm_80");
   ir::UOpContext ctx;

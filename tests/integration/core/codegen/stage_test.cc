@@ -187,8 +187,8 @@ TEST(StageTest, AnyNumberOfRowsIsTiled) {
   }
 }
 
-// Many queries share the keys of a head: these are transposed once for all queries, outside of the loop
-// over tiles of queries, and the vectors of the scores lie along the keys.
+// Many queries share the keys of a head: these are transposed once for all queries, outside of the
+// loop over tiles of queries, and the vectors of the scores lie along the keys.
 TEST(StageTest, KeysArePackedOncePerHead) {
   const AttentionShape s{3, 60, 128, 32};
   UOpContext ctx;

@@ -63,8 +63,9 @@ Target Tf32Target(bool groups, bool converts) {
   return out;
 }
 
-// Slots 1 and 2: values of many magnitudes that are no tf32. `hard`: with NaN, infinities, the NaN that NVIDIA's chips
-// make (all bits of the mantissa), the largest f32 and denormals in some rows and columns.
+// Slots 1 and 2: values of many magnitudes that are no tf32. `hard`: with NaN, infinities, the NaN
+// that NVIDIA's chips make (all bits of the mantissa), the largest f32 and denormals in some rows
+// and columns.
 tests::Memory Tf32Memory(const Tf32Product& p, bool hard) {
   tests::Memory out = {tests::SampleBuffer(Dtype::F32, p.m * p.n, 1, true)};
   for (const int64_t size : {p.m * p.k, p.k * p.n}) {
@@ -93,7 +94,8 @@ float FloatAt(const std::vector<uint8_t>& bytes, int64_t i) {
   return out;
 }
 
-// Runs the product and compares it with sums in f64 of products of rounded factors. What is wrong, or nothing.
+// Runs the product and compares it with sums in f64 of products of rounded factors. What is wrong,
+// or nothing.
 std::string CheckedTf32(const Tf32Product& p, const std::vector<Opt>* maybe_opts,
                         const Target& target, bool hard = false) {
   UOpContext ctx;
@@ -172,7 +174,8 @@ TEST(Tf32Test, GroupsOfWarpsMultiply) {
   }
 }
 
-// Copies run on their own: f32 values are copied as they lie, and rounded by the lanes that multiply them.
+// Copies run on their own: f32 values are copied as they lie, and rounded by the lanes that
+// multiply them.
 TEST(Tf32Test, CopiesKeepAllBits) {
   const std::vector<Opt> opts = {kTile,
                                  {OptKind::kUnroll, 2, 4},

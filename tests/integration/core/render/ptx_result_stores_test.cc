@@ -15,7 +15,8 @@ using ir::Dtype;
 using ir::UOp;
 using ir::UOpContext;
 
-// How often each kind of store to a buffer is in the text of a 4096 x 4096 product of bf16 with these results.
+// How often each kind of store to a buffer is in the text of a 4096 x 4096 product of bf16 with
+// these results.
 std::map<std::string, int> StoresOfProduct(std::string_view arch, Dtype result) {
   constexpr int64_t kSize = 4096;
   UOpContext ctx;

@@ -83,7 +83,8 @@ TEST(OneRounding, TwoKernels) {
             1u);
 }
 
-// Sums of integers, and sums that choose an element, have one value in any order: they are computed where they are needed.
+// Sums of integers, and sums that choose an element, have one value in any order: they are computed
+// where they are needed.
 TEST(OneRounding, ExactSumsAreFree) {
   const auto kernels = [](Dtype dtype, bool picks) {
     ir::UOpContext ctx;

@@ -201,8 +201,8 @@ TEST_F(CudaLostTest, TheRegistryOpensItAgain) {
   }
 }
 
-// The other device is lost only after the time that this one gives a kernel. Then what waited for it begins, and has that
-// time for itself.
+// The other device is lost only after the time that this one gives a kernel. Then what waited for
+// it begins, and has that time for itself.
 TEST_F(CudaLostTest, WhatWaitedForAnotherDeviceHasTheGraceForItself) {
   const auto context = driver_->OpenContext(0).value();
   auto words = std::make_shared<gpu::StopWords>(context, std::chrono::seconds(1));

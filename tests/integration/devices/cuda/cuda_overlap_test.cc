@@ -68,7 +68,8 @@ TEST_F(CudaOverlapTest, AProgramWaitsForItsUploadAlone) {
   const int waits = fake_->Calls("cuStreamWaitEvent");
   const int32_t three = 3;
   int32_t sum = 0;
-  // The upload waits for the host, so the program is behind it in time; both do not wait for the running kernel.
+  // The upload waits for the host, so the program is behind it in time; both do not wait for the
+  // running kernel.
   auto gate = device_->NewSemaphore().value();
   ASSERT_TRUE(stream_->Wait(gate, 1).ok());
   ASSERT_TRUE(stream_->CopyIn(std::as_bytes(std::span(&three, 1)), *buffer, 0).ok());
@@ -112,8 +113,8 @@ TEST_F(CudaOverlapTest, ALargeCopyUsesFewPiecesOfPinnedMemory) {
   EXPECT_LE(fake_->Calls("cuMemHostRegister_v2") - registered, gpu::StreamQueue::kMostStaged);
 }
 
-// Random work on four streams. Buffers are dropped and given back while the chip still uses them; new ones must be
-// memory that no stream uses, and hold what was written to them.
+// Random work on four streams. Buffers are dropped and given back while the chip still uses them;
+// new ones must be memory that no stream uses, and hold what was written to them.
 TEST_F(CudaOverlapTest, NoBlockIsUsedAgainBeforeItsLastUserHasEnded) {
   Open();
   std::mt19937 random(7);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A stream whose chip waits for another device, when that device is lost: its kernel never ends, so the chip waits for ever.
-// The stream fails with the loss and works on, its own device is not lost, and memory that the chip may still
-// write is not used again.
+// A stream whose chip waits for another device, when that device is lost: its kernel never ends, so
+// the chip waits for ever. The stream fails with the loss and works on, its own device is not lost,
+// and memory that the chip may still write is not used again.
 #include <algorithm>
 
 #include "devices/gpu/gpu_memory.h"
@@ -69,7 +69,8 @@ TEST_P(CudaWaitInVainTest, TheOtherDeviceGoesOn) {
   ASSERT_TRUE(other_->Fill(*kept, 0, 4, std::byte{1}).ok());
   ASSERT_TRUE(other_->Synchronize().ok());
   ASSERT_TRUE(Launch(*stream_, *Kernel("hang"), *from, stop).ok());
-  // What is ahead of the copy is done; then the copy, a kernel that would change its result, and a read of it.
+  // What is ahead of the copy is done; then the copy, a kernel that would change its result, and a
+  // read of it.
   ASSERT_TRUE(other_->Fill(*ahead, 0, 4, std::byte{3}).ok());
   ASSERT_TRUE(other_->CopyOut(*ahead, 0, std::as_writable_bytes(std::span(&early, 1))).ok());
   ASSERT_TRUE(other_->CopyFrom(*stream_, *from, 0, *to, 0, kLostBytes).ok());
@@ -94,12 +95,14 @@ TEST_P(CudaWaitInVainTest, TheOtherDeviceGoesOn) {
   ASSERT_TRUE(other_->CopyOut(*ahead, 0, bytes).ok());
   ASSERT_TRUE(other_->Synchronize().ok());
   EXPECT_EQ(value, 0x06060607);
-  // The chip may still write the memory of what was given up. So nothing may use it, and nobody gets it.
+  // The chip may still write the memory of what was given up. So nothing may use it, and nobody
+  // gets it.
   EXPECT_CODE(other_->Fill(*to, 0, 4, std::byte{1}), kUnavailable);
   EXPECT_CODE(other_->CopyIn(never, *to, 0), kUnavailable);
   EXPECT_CODE(other_->CopyOut(*to, 0, never), kUnavailable);
   EXPECT_CODE(Launch(*other_, *adder_, *to), kUnavailable);
-  // In pieces, the copy was not given on as a whole; so the third stream has waited on the host, and its fill is not on the chip.
+  // In pieces, the copy was not given on as a whole; so the third stream has waited on the host,
+  // and its fill is not on the chip.
   EXPECT_EQ(third->Fill(*kept, 0, 4, std::byte{1}).ok(), !GetParam());
   to = nullptr;
   EXPECT_GE(second_->memory().used_bytes, kLostBytes);
@@ -122,7 +125,8 @@ TEST_P(CudaWaitInVainTest, TheOtherDeviceGoesOn) {
   EXPECT_TRUE(second_->status().ok());
 }
 
-// A kernel of the second device that does not stop by itself is still found, though a wait for the first one is under way.
+// A kernel of the second device that does not stop by itself is still found, though a wait for the
+// first one is under way.
 TEST_P(CudaWaitInVainTest, AHangingKernelBesideAWaitIsFound) {
   auto from = Allocate(64), to = There(64);
   auto hang = second_->Load({CodeFormat::kPtx, "k", "k hang 4", {2, 1}}).value();

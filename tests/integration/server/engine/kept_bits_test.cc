@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What runs keep changes no bit of their results: random programs (random_products.h) over weights that do not
-// change, some of them returned, each run again and again, until the daemon keeps values for it or refuses
-// to. UOPD_FUZZ_KEPT_BITS sets how many programs, UOPD_FUZZ_SEED the first one, UOPD_FUZZ_DEVICE the device.
+// What runs keep changes no bit of their results: random programs (random_products.h) over weights
+// that do not change, some of them returned, each run again and again, until the daemon keeps
+// values for it or refuses to. UOPD_FUZZ_KEPT_BITS sets how many programs, UOPD_FUZZ_SEED the first
+// one, UOPD_FUZZ_DEVICE the device.
 #include "tests/unit/server/engine/kept/random_products.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +18,8 @@ struct Decision {
   bool used = false, refused = false;
 };
 
-// Runs the author's program until the engine keeps values for it, or refuses to. All runs must give the same bits.
+// Runs the author's program until the engine keeps values for it, or refuses to. All runs must give
+// the same bits.
 void RunAgainAndAgain(Engine& engine, Author& author, const std::string& graph,
                       const CompileOptions& options, Decision& out) {
   const SessionUse session = *engine.sessions().Open(std::chrono::minutes(1), {});
@@ -99,7 +101,8 @@ TEST(KeptBitsTest, AResidualBlockUsesKeptValues) {
     Decision decision;
     ASSERT_NO_FATAL_FAILURE(RunAgainAndAgain(*engine, author, graph, {}, decision));
 #if defined(__x86_64__)
-    // For 16 registers of 256 bits, codegen adds up the product with folded weights in another order. Such a program must keep nothing.
+    // For 16 registers of 256 bits, codegen adds up the product with folded weights in another
+    // order. Such a program must keep nothing.
     if (decision.refused && !__builtin_cpu_supports("avx512f"))
       GTEST_SKIP() << "a processor without AVX-512 keeps nothing of this program";
 #endif
@@ -108,8 +111,9 @@ TEST(KeptBitsTest, AResidualBlockUsesKeptValues) {
   }
 }
 
-// A divided program has the rules of precision of its own device. The default device multiplies tf32 and the
-// CPU does not: rounded for the default device, the program would give other bits and be refused.
+// A divided program has the rules of precision of its own device. The default device multiplies
+// tf32 and the CPU does not: rounded for the default device, the program would give other bits and
+// be refused.
 TEST(KeptBitsTest, PrecisionIsThatOfTheProgramsDevice) {
   constexpr int64_t kSide = 97;
   ir::UOpContext ctx;

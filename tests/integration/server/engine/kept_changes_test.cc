@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Whatever happens between the runs, they give the bits of a daemon that keeps nothing: the same steps go to an
-// engine that keeps values, with drafts that are upgraded or without, and to one that does not.
+// Whatever happens between the runs, they give the bits of a daemon that keeps nothing: the same
+// steps go to an engine that keeps values, with drafts that are upgraded or without, and to one
+// that does not.
 //
-// The steps: runs; weights that are written in part, by an upload or by the data of a call; calls that are
-// cancelled at any moment, also those that bring data; request ids that come again; sessions that need
-// the memory. UOPD_FUZZ_KEPT_CHANGES sets how many programs, UOPD_FUZZ_SEED the first one,
-// UOPD_FUZZ_DEVICE the device.
+// The steps: runs; weights that are written in part, by an upload or by the data of a call; calls
+// that are cancelled at any moment, also those that bring data; request ids that come again;
+// sessions that need the memory. UOPD_FUZZ_KEPT_CHANGES sets how many programs, UOPD_FUZZ_SEED the
+// first one, UOPD_FUZZ_DEVICE the device.
 #include <gtest/gtest.h>
 
 #include "tests/support/environment.h"
@@ -79,7 +80,8 @@ class BothEngines {
     Run();
     arguments_[i].data = std::nullopt;
   }
-  // A run that ends at any moment, perhaps with data for a weight. What the weight has then, it keeps.
+  // A run that ends at any moment, perhaps with data for a weight. What the weight has then, it
+  // keeps.
   void Cancel() {
     const size_t i = AnyWeight();
     const std::string before = data_[i];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A device that is lost, does not open or has no memory left: what the sessions are told, what goes on,
-// and how the device comes back. The GPU is the fake of NVIDIA's driver; the CPU is real.
+// A device that is lost, does not open or has no memory left: what the sessions are told, what goes
+// on, and how the device comes back. The GPU is the fake of NVIDIA's driver; the CPU is real.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -75,7 +75,8 @@ class LostDevicesTest : public ::testing::Test {
     fake_.ReleaseHanging();
     for (SessionUse* use : {&a_, &b_, &c_}) *use = SessionUse();
     engine_ = nullptr;
-    // A thread that worked for a device may be the last one to hold it, and ends its streams. The driver outlives that.
+    // A thread that worked for a device may be the last one to hold it, and ends its streams. The
+    // driver outlives that.
     EXPECT_TRUE(test::Eventually([this] { return !fake_.Live().contains("stream"); }));
   }
 
@@ -262,8 +263,8 @@ TEST_F(LostDevicesTest, AskingForReadyDevicesOpensALostOne) {
   EXPECT_EQ(OtherDevices(), "");
 }
 
-// A session that makes no call while the device is lost hears of it in its next call, and its memory
-// is free before that.
+// A session that makes no call while the device is lost hears of it in its next call, and its
+// memory is free before that.
 TEST_F(LostDevicesTest, AnIdleSessionIsToldLater) {
   MakeBuffers();
   behaviour_ = "trap";

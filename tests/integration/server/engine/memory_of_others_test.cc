@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
-// No byte leaves the daemon that was not written for its reader. Memory from the pools holds what others
-// left; here it holds a pattern, and two sessions that make the same calls get another pattern each. All
-// that they are told must be the same: a byte that nobody wrote for them would differ.
+// No byte leaves the daemon that was not written for its reader. Memory from the pools holds what
+// others left; here it holds a pattern, and two sessions that make the same calls get another
+// pattern each. All that they are told must be the same: a byte that nobody wrote for them would
+// differ.
 //
-// The calls: random graphs, with sizes that are variables, partial stores, copies between devices; slots
-// that share buffers, new and old ones; data for whole slots and for parts; uploads with gaps; runs that
-// are cancelled before, between and after their steps; repeated request ids; downloads.
-// UOPD_FUZZ_LEAKS sets how many graphs for each device, UOPD_FUZZ_SEED the first one, UOPD_FUZZ_DEVICE a device of this
-// machine, for which there is the case "Named" then.
+// The calls: random graphs, with sizes that are variables, partial stores, copies between devices;
+// slots that share buffers, new and old ones; data for whole slots and for parts; uploads with
+// gaps; runs that are cancelled before, between and after their steps; repeated request ids;
+// downloads. UOPD_FUZZ_LEAKS sets how many graphs for each device, UOPD_FUZZ_SEED the first one,
+// UOPD_FUZZ_DEVICE a device of this machine, for which there is the case "Named" then.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -58,8 +59,8 @@ struct Act {
   int cancel_at = -1;  // the look of the run at which it is not wanted any more; -1: none
 };
 
-// Copies between two devices of a kind, of fixed and of variable sizes, of whole slots and of parts. No kernel is
-// needed for them, so the fakes of the drivers can do them.
+// Copies between two devices of a kind, of fixed and of variable sizes, of whole slots and of
+// parts. No kernel is needed for them, so the fakes of the drivers can do them.
 test::GeneratedGraph CopyGraph(ir::UOpContext& ctx, std::string_view kind, uint64_t seed) {
   const std::string first = Cat(kind, ":0"), second = Cat(kind, ":1");
   std::mt19937_64 random(seed);

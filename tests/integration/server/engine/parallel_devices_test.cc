@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Programs on several devices: each device works by itself, and waits for another one only where data
-// crosses. The results are those of one device.
+// Programs on several devices: each device works by itself, and waits for another one only where
+// data crosses. The results are those of one device.
 #include <gtest/gtest.h>
 
 #include <thread>

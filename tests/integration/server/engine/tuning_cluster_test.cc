@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Tuning of a daemon that shares its results by a server which is there, away, or has just lost its keys.
+// Tuning of a daemon that shares its results by a server which is there, away, or has just lost its
+// keys.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -169,7 +170,8 @@ TEST_F(TuningClusterTest, NoSearchBeginsWhenTheServerHasJustLostItsKeys) {
   EXPECT_TRUE(Eventually([&] { return used_ == 1; }));
 }
 
-// A daemon that is cut off ends its search when its lease has ended, because another one may search now.
+// A daemon that is cut off ends its search when its lease has ended, because another one may search
+// now.
 TEST_F(TuningClusterTest, ASearchEndsWithItsLease) {
   const auto one = Open(), two = Open();
   SlowTuner other;
@@ -212,7 +214,8 @@ TEST_F(TuningClusterTest, WhatArrivesEndsTheSearch) {
   EXPECT_TRUE(Eventually([&] { return service.kernels_left() == 0; }));
 }
 
-// A job that killed a worker of one daemon is refused by all, until an operator of any of them says otherwise.
+// A job that killed a worker of one daemon is refused by all, until an operator of any of them says
+// otherwise.
 TEST_F(TuningClusterTest, TheQuarantineIsOfTheWholeCluster) {
   const auto one = Open(), two = Open();
   QuarantineStore mine(*one, "tuning"), theirs(*two, "tuning"), other_pool(*two, "measure");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Job "measure" on a GPU, which the worker opens itself: the fake of NVIDIA's driver, with kernels that
-// fault and that hang. What they break is the worker's; the GPU of this process goes on.
+// Job "measure" on a GPU, which the worker opens itself: the fake of NVIDIA's driver, with kernels
+// that fault and that hang. What they break is the worker's; the GPU of this process goes on.
 #include "core/base/text.h"
 #include "devices/cuda/cuda_device.h"
 #include "gmock/gmock.h"

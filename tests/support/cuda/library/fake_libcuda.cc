@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The fake driver as a library libcuda.so.1, for daemons that a test starts with LD_LIBRARY_PATH.
 //
-// The file that the variable UOPD_FAKE_CUDA_FAIL names, when it appears, makes the next upload fail with
-// CUDA_ERROR_ILLEGAL_ADDRESS, as after a kernel that broke the context. The library then removes the file.
+// The file that the variable UOPD_FAKE_CUDA_FAIL names, when it appears, makes the next upload fail
+// with CUDA_ERROR_ILLEGAL_ADDRESS, as after a kernel that broke the context. The library then
+// removes the file.
 #include <unistd.h>
 
 #include <chrono>

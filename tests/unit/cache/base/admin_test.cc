@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What operators do with the entries of a store: pages, reading, removing, pinning; on disk and in memory.
+// What operators do with the entries of a store: pages, reading, removing, pinning; on disk and in
+// memory.
 #include <random>
 #include <set>
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Bundles: what a reader takes is what an exporter with a trusted key wrote, at its place, and nothing else.
+// Bundles: what a reader takes is what an exporter with a trusted key wrote, at its place, and
+// nothing else.
 #include "cache/bundle/bundle.h"
 
 #include <limits>
@@ -158,7 +159,8 @@ TEST_F(BundleTest, HostileSizesTakeNoMemory) {
   EXPECT_EQ(small.faults.count(RecordFault::kTooLarge), 1u);
 }
 
-// Every row that a changed bundle gives is a row of the list, at its place: the row that an exporter wrote.
+// Every row that a changed bundle gives is a row of the list, at its place: the row that an
+// exporter wrote.
 TEST_F(BundleTest, FuzzTakesNothingThatNobodySigned) {
   std::mt19937_64 random(11);  // NOLINT: a fixed seed
   const int64_t cases = test::CasesFromEnvironment("UOPD_FUZZ_BUNDLES", 20'000);
@@ -224,7 +226,8 @@ TEST_F(BundleTest, FuzzTakesNothingThatNobodySigned) {
       }
     }
   }
-  // A whole bundle comes out of a change only if the change put an equal record in its place, or is a whole other bundle.
+  // A whole bundle comes out of a change only if the change put an equal record in its place, or is
+  // a whole other bundle.
   EXPECT_LT(whole, cases / 20);
   EXPECT_GT(rows_taken, cases / 20);
   EXPECT_GT(codes[absl::StatusCode::kPermissionDenied], cases / 10);

@@ -227,7 +227,8 @@ class ListenerTest : public ClusterTest {
     cluster_.Listen(
         [this](const std::shared_ptr<const Row>& row) { rows_.push_back(row->semantic); });
   }
-  // Another daemon puts rows; this one hears of them in one answer. Returns how long it waits before it asks again.
+  // Another daemon puts rows; this one hears of them in one answer. Returns how long it waits
+  // before it asks again.
   std::chrono::microseconds PutAndHear(int first, int n) {
     std::vector<Announcement> announced;
     for (int i = first; i < first + n; ++i) {
@@ -524,8 +525,8 @@ TEST_F(ListenerTest, SlowAnswersUseUpTheSpareRecords) {
   EXPECT_EQ(rows_.size(), 100u);
 }
 
-// All daemons see at the same moment that the server lost its keys. Were their looks together, the same few would fill it
-// each time.
+// All daemons see at the same moment that the server lost its keys. Were their looks together, the
+// same few would fill it each time.
 TEST_F(ListenerTest, DaemonsThatWaitForARefillLookAtDifferentTimes) {
   using std::chrono::milliseconds;
   const auto open = [&](uint64_t seed) {
@@ -587,7 +588,8 @@ TEST_F(ListenerTest, LooksAtTheServerBecomeRarer) {
   EXPECT_EQ(refill.Look(), milliseconds(800));
 }
 
-// A server that lost its keys gets them back before searches begin, and this takes longer in a large cluster.
+// A server that lost its keys gets them back before searches begin, and this takes longer in a
+// large cluster.
 TEST_F(ListenerTest, ALargeClusterIsSettledLater) {
   state_->age_us = 230'000'000;
   EXPECT_EQ(*cluster_.SettledUs(), 230'000'000);

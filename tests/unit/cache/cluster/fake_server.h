@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A shared server in memory that can be away, or answer what it likes. Leases are those of MemoryLeases.
+// A shared server in memory that can be away, or answer what it likes. Leases are those of
+// MemoryLeases.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -28,7 +29,8 @@ struct FakeServerState {
   MemoryLeases leases{WallClockUs};
   std::atomic<int64_t> connections{0};  // that were begun
   int64_t granted = 0;                  // the token of each lease, if it is not 0
-  // The way to the server and back in simulated time: called for each question with its deadline. Not OK: no answer came in time.
+  // The way to the server and back in simulated time: called for each question with its deadline.
+  // Not OK: no answer came in time.
   std::function<absl::Status(Deadline)> travel;
   std::atomic<int64_t> born_us{1}, age_us{int64_t{3600} * 1'000'000}, daemons{2};
 

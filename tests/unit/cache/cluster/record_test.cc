@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Records of a shared tier: nothing that somebody without a trusted key could have written is taken.
+// Records of a shared tier: nothing that somebody without a trusted key could have written is
+// taken.
 #include "cache/cluster/record.h"
 
 #include <map>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Records in a real cache of the Remote Execution API (BuildGrid), and in the fake one of the other tests, which must agree
-// with it. One server for all tests of a kind: each has keys and an instance of its own.
+// Records in a real cache of the Remote Execution API (BuildGrid), and in the fake one of the other
+// tests, which must agree with it. One server for all tests of a kind: each has keys and an
+// instance of its own.
 #include "cache/reapi/reapi_shared_server.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Connections to a real Redis: plain, by a socket, by TLS, with passwords, and to one that does not answer.
+// Connections to a real Redis: plain, by a socket, by TLS, with passwords, and to one that does not
+// answer.
 #include "cache/redis/redis_connection.h"
 
 #include <gtest/gtest.h>
@@ -132,8 +133,8 @@ TEST_F(RedisConnectionTest, AServerThatDoesNotAnswerCostsTheDeadline) {
       << "the late reply must not be taken for another one";
 }
 
-// A server that sends all the time never makes its reader wait, and one that takes all the time never its writer. So the
-// deadline is asked for before each piece.
+// A server that sends all the time never makes its reader wait, and one that takes all the time
+// never its writer. So the deadline is asked for before each piece.
 TEST_F(RedisConnectionTest, ADeadlineEndsReadsAndWritesThatNeedNotWait) {
   std::string folder = (std::filesystem::temp_directory_path() / "uopd-flood-XXXXXX").string();
   ASSERT_NE(mkdtemp(folder.data()), nullptr);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Objects on a real server (moto) that checks signatures, and on one that answers what no server should.
+// Objects on a real server (moto) that checks signatures, and on one that answers what no server
+// should.
 #include "client/s3/s3_client.h"
 
 #include <gtest/gtest.h>
@@ -185,7 +186,8 @@ TEST_F(S3ClientTest, FilesThatCannotBeUsed) {
   EXPECT_TRUE(absl::IsResourceExhausted(S3Client(For(server)).Get(kName, "/dev/full")));
 }
 
-// Files of this process may not grow beyond so many bytes. A write that would is an error (EFBIG), not a signal.
+// Files of this process may not grow beyond so many bytes. A write that would is an error (EFBIG),
+// not a signal.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) {

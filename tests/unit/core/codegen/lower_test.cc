@@ -69,8 +69,8 @@ TEST(LowerTest, ADtypeThatTheTargetLacksIsUnimplemented) {
   }
 }
 
-// What a tile multiplies by one element of a row comes in one place. Otherwise the elements of all rows of the tile are in
-// registers at the same time, and the sums do not fit beside them.
+// What a tile multiplies by one element of a row comes in one place. Otherwise the elements of all
+// rows of the tile are in registers at the same time, and the sums do not fit beside them.
 TEST(LowerTest, ATileUsesAnElementOfARowInOnePlace) {
   ir::UOpContext ctx;
   const UOp kernel = tests::MatmulKernel(ctx, 30, 64, 20, false, false);

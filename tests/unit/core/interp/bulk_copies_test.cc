@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Copies of boxes of tensors to shared memory: what the interpreter computes and reports, and which orders of lines
-// the verifier refuses.
+// Copies of boxes of tensors to shared memory: what the interpreter computes and reports, and which
+// orders of lines the verifier refuses.
 #include <random>
 
 #include "core/base/text.h"

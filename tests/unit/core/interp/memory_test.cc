@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Copies to shared memory that run on their own, and matrices that a warp loads: what the interpreter computes and
-// reports.
+// Copies to shared memory that run on their own, and matrices that a warp loads: what the
+// interpreter computes and reports.
 #include <numeric>
 
 #include "core/base/text.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Roles of a block: what the interpreter computes and reports, in every order of its squads, and which lines the verifier
-// refuses.
+// Roles of a block: what the interpreter computes and reports, in every order of its squads, and
+// which lines the verifier refuses.
 #include <random>
 
 #include "core/base/text.h"
@@ -41,7 +41,8 @@ RoleWords RoleMatrix(const RoleRing& ring) {
   return out;
 }
 
-// What the interpreter says of a ring that the verifier is not asked about: the same thing in every order.
+// What the interpreter says of a ring that the verifier is not asked about: the same thing in every
+// order.
 void Reports(const RoleRing& ring, const std::vector<std::string>& any_of, bool verify = false) {
   for (uint64_t seed = 0; seed < 16; ++seed) {
     RoleWords out, in = RoleMatrix(ring);

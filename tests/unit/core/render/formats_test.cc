@@ -85,7 +85,8 @@ TEST(RenderTest, GatedLanesAreMasked) {
   EXPECT_THAT(r.llvm, HasSubstr("\"prefer-vector-width\"=\"512\""));
 }
 
-// The maximum over a long loop of a value that no rule and no compiler folds: sin(i). A sum would be one over blocks.
+// The maximum over a long loop of a value that no rule and no compiler folds: sin(i). A sum would
+// be one over blocks.
 std::string LongMaximum(int64_t n) {
   return Cat("%0 = CONST<index> {1}\n%1 = STACK<index> %0\n%2 = PARAM<f64> %1 {0, GLOBAL}\n",
              "%3 = CONST<index> {", n, "}\n", R"(%4 = RANGE<index> %3 {0, REDUCE}

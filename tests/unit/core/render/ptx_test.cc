@@ -129,8 +129,8 @@ TEST(PtxTest, ThreadsThatWaitForEachOtherPollTogether) {
   EXPECT_THAT(alone, Not(HasSubstr("bar.")));
 }
 
-// The fields that the PTX ISA gives, in pieces of 16 bytes: leading offset from bit 16 on, stride from bit 32 on,
-// swizzle in bits 62 and 63.
+// The fields that the PTX ISA gives, in pieces of 16 bytes: leading offset from bit 16 on, stride
+// from bit 32 on, swizzle in bits 62 and 63.
 TEST(PtxTest, DescribesMatricesInSharedMemory) {
   const auto bits = [](uint64_t lead, uint64_t stride, uint64_t swizzle) {
     return lead << 16 | stride << 32 | swizzle << 62;

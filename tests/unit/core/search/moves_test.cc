@@ -20,7 +20,8 @@ using ir::Dtype;
 using ir::Op;
 using ir::UOp;
 
-// out[m, n] = sum over k of a[m, k] * b[k, n], of f16 values in f32. With `rows`, n is an image of so many rows: two axes.
+// out[m, n] = sum over k of a[m, k] * b[k, n], of f16 values in f32. With `rows`, n is an image of
+// so many rows: two axes.
 UOp HalfProduct(ir::UOpContext& ctx, int64_t m, int64_t n, int64_t k, int64_t rows = 1) {
   const auto param = [&](int64_t slot, Dtype dtype, int64_t size) {
     return ir::Param(ctx, slot, dtype, ctx.Make(Op::STACK, Dtype::Index, {ctx.Idx(size)}));
@@ -88,7 +89,8 @@ TEST(BlockMoves, OfAProductOnNvidia) {
   EXPECT_EQ(Legal(ctx, sink, target, {}), want);
 }
 
-// With a tile of a matrix instruction: more tiles, steps that a block copies, and copies of the operands.
+// With a tile of a matrix instruction: more tiles, steps that a block copies, and copies of the
+// operands.
 TEST(BlockMoves, BesideAMatrixInstruction) {
   ir::UOpContext ctx;
   const UOp sink = HalfProduct(ctx, 64, 64, 128);
@@ -99,8 +101,8 @@ TEST(BlockMoves, BesideAMatrixInstruction) {
                                             OptKind::kBlock, OptKind::kPack, OptKind::kSwap}));
 }
 
-// The rows and columns of an image may become one axis, which then has the tiles; neither does with the rows of the other
-// factor.
+// The rows and columns of an image may become one axis, which then has the tiles; neither does with
+// the rows of the other factor.
 TEST(BlockMoves, MergeTheAxesOfAnImage) {
   ir::UOpContext ctx;
   const UOp sink = HalfProduct(ctx, 64, 42, 64, 6);

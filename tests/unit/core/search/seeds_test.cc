@@ -73,7 +73,8 @@ TEST(SeedsTest, TilesFillTheRegisters) {
     EXPECT_EQ(sums, 12) << "of 6 rows; 8 rows would need 16 registers";
     tiles.push_back(upcasts);
   }
-  // Two vectors of each of six rows, along the axis of the vectors. Eight rows have no room for a second column.
+  // Two vectors of each of six rows, along the axis of the vectors. Eight rows have no room for a
+  // second column.
   EXPECT_THAT(tiles,
               testing::ElementsAre(Opts{{OptKind::kUpcast, 0, 2}, {OptKind::kUpcast, 1, 6}}));
 }

@@ -35,7 +35,8 @@ TEST(TooLongTest, AShorterListReplacesALongerOne) {
   EXPECT_TRUE(known.Covers({{OptKind::kUpcast, 0, 8}}));
 }
 
-// The kernel itself, without an opt that makes it longer, was too long: nothing of its kind is tried.
+// The kernel itself, without an opt that makes it longer, was too long: nothing of its kind is
+// tried.
 TEST(TooLongTest, AKernelThatIsTooLongByItselfCoversAll) {
   TooLong known({{64, false}});
   known.Add({{OptKind::kThread, 0, 2}});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Masked loads and stores that are wider than a register, with masks of which parts are known to be false. They are compiled for the
-// host and for processors with AVX2 and without AVX-512, whatever the host is.
+// Masked loads and stores that are wider than a register, with masks of which parts are known to be
+// false. They are compiled for the host and for processors with AVX2 and without AVX-512, whatever
+// the host is.
 #include <cstring>
 #include <string>
 
@@ -16,8 +17,8 @@ constexpr char kAvx2[] =
 
 enum class Kind { kAnd, kSelect, kCompare };
 
-// A kernel that copies the lanes [first, last) of b1 to b0 if v0 is not 0, and 0 to the other lanes. With `store` it
-// stores no other lanes.
+// A kernel that copies the lanes [first, last) of b1 to b0 if v0 is not 0, and 0 to the other
+// lanes. With `store` it stores no other lanes.
 std::string Kernel(const std::string& element, int bits, int lanes, int first, int last, Kind kind,
                    bool store) {
   const std::string n = Cat("<", lanes, " x "), bools = n + "i1>", values = n + element + ">",

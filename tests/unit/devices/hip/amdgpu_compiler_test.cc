@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Code objects for AMD's processors, made without a GPU: what is in them, and what does not compile.
+// Code objects for AMD's processors, made without a GPU: what is in them, and what does not
+// compile.
 #include "devices/hip/amdgpu_compiler.h"
 
 #include <unistd.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The driver of AMD's devices on a fake of HIP: opening, launches, graphs, stops and losses. What the shared code does
-// in each case is tested with CUDA (tests/unit/devices/cuda).
+// The driver of AMD's devices on a fake of HIP: opening, launches, graphs, stops and losses. What
+// the shared code does in each case is tested with CUDA (tests/unit/devices/cuda).
 #include "devices/hip/hip_device.h"
 
 #include <cstring>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The compiler of HIP C++, over a fake of ROCm's library: what it is given, its errors, and when a device takes it.
+// The compiler of HIP C++, over a fake of ROCm's library: what it is given, its errors, and when a
+// device takes it.
 #include "devices/hip/hiprtc_compiler.h"
 
 #include <cstring>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// INTERP through the interface of devices: results, what a launch reports, both sizes of warps, stops.
+// INTERP through the interface of devices: results, what a launch reports, both sizes of warps,
+// stops.
 #include "devices/interp/interp_device.h"
 
 #include <chrono>

@@ -199,7 +199,8 @@ TEST_F(InlineEngineTest, ACancelledIdStopsAnywhereAndSaysSo) {
   EXPECT_TRUE(Step(*session, 8).ok());
 }
 
-// The repetition of a request may find that its program has to be prepared first, here because of other options.
+// The repetition of a request may find that its program has to be prepared first, here because of
+// other options.
 TEST_F(InlineEngineTest, ADoneIdStaysDoneAlsoIfItsProgramIsNotReady) {
   SessionUse session = Open();
   UploadState(*session);

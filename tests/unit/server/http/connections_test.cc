@@ -47,7 +47,8 @@ TEST(Connections, AnswersThatNobodyReadsAreBounded) {
   EXPECT_EQ(connections.size(), 5u);
 }
 
-// The age of a connection is not that of its answer: a client can open all and ask with the first one last.
+// The age of a connection is not that of its answer: a client can open all and ask with the first
+// one last.
 TEST(Connections, AnswersAreBoundedInWhicheverOrderTheyAreAskedFor) {
   constexpr size_t kAnswer = kMaxHeldBytes / 4;
   const UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));

@@ -14,8 +14,8 @@ namespace {
 
 constexpr char kAnswer[] = "settings";
 
-// A server with one connection, on a thread of its own: it reads, answers, and closes when its client
-// has closed.
+// A server with one connection, on a thread of its own: it reads, answers, and closes when its
+// client has closed.
 class Server {
  public:
   using Use = ssize_t (*)(int fd, msghdr* message);

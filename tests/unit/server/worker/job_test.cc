@@ -191,7 +191,8 @@ TEST_F(JobsTest, AStrayStoreIsFound) {
   EXPECT_THAT(answer.status().ToString(), HasSubstr("behind buffer (1)"));
 }
 
-// The buffers stay from job to job. Who wants outputs sees nothing of that, and a damaged guard is no one else's.
+// The buffers stay from job to job. Who wants outputs sees nothing of that, and a damaged guard is
+// no one else's.
 TEST_F(JobsTest, OneKernelDoesNotSpoilTheNext) {
   constexpr size_t kCount = 64;
   MeasureRequest good = Request(Kernel(kMulAdd), kCount);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// What LLVM IR for AMDGPU computes, without such a chip (tests/support/amdgpu), against the interpreter of kernel
-// graphs: every kind of kernel with the heuristic's opts, with none and with random ones.
+// What LLVM IR for AMDGPU computes, without such a chip (tests/support/amdgpu), against the
+// interpreter of kernel graphs: every kind of kernel with the heuristic's opts, with none and with
+// random ones.
 //
-// UOPD_FUZZ_AMDGPU_OPTS is the number of lists of random opts for each processor, UOPD_FUZZ_SEED their seed.
+// UOPD_FUZZ_AMDGPU_OPTS is the number of lists of random opts for each processor, UOPD_FUZZ_SEED
+// their seed.
 #include "core/base/target/gpu_targets.h"
 #include "gtest/gtest.h"
 #include "tests/support/amdgpu/amdgpu_on_cpu.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Kernels with BULK_COPYs are accepted by the compilers of CUDA C and of PTX, and do in machine code what the lines say.
+// Kernels with BULK_COPYs are accepted by the compilers of CUDA C and of PTX, and do in machine
+// code what the lines say.
 
 #include "core/base/target/gpu_targets.h"
 #include "core/ir/verify/spec.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Texts for GPUs are accepted by the compilers they are for: kernels of many kinds, for every architecture.
+// Texts for GPUs are accepted by the compilers they are for: kernels of many kinds, for every
+// architecture.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -227,7 +228,8 @@ TEST_P(GpuCompileTest, MatrixInstructionsCompile) {
   }
 }
 
-// Long attention by matrix instructions of warps: its fragments and states are registers, and those suffice.
+// Long attention by matrix instructions of warps: its fragments and states are registers, and those
+// suffice.
 TEST_P(GpuCompileTest, LongAttentionFitsInRegisters) {
   const bool applies = std::ranges::any_of(
       target_.matrix_instructions,
@@ -252,7 +254,8 @@ TEST_P(GpuCompileTest, LongAttentionFitsInRegisters) {
     }
     for (const std::string_view instruction : {"mma.sync", "ldmatrix.sync", "cp.async.cg"})
       EXPECT_NE(text->find(instruction), std::string::npos) << instruction;
-    // With few registers the compiler may keep a word in memory, so that four blocks fit in a processor instead of three.
+    // With few registers the compiler may keep a word in memory, so that four blocks fit in a
+    // processor instead of three.
     EXPECT_LE(tests::LocalBytes(*compiled).value_or(1000), depth == 128 ? 0 : 8) << depth;
   }
 }
@@ -272,7 +275,8 @@ UOp RoundedProduct(UOpContext& ctx) {
                                 ir::Cast(ctx, sum, Dtype::BF16), {i, j})});
 }
 
-// What the heuristic makes of a large product of small elements, for chips that copy to shared memory on their own.
+// What the heuristic makes of a large product of small elements, for chips that copy to shared
+// memory on their own.
 TEST_P(GpuCompileTest, LargeProductsCopyWhileTheyCompute) {
   if (!target_.async_copies) GTEST_SKIP() << "the chip has no such copies";
   for (const bool transposed : {false, true}) {
@@ -305,7 +309,8 @@ TEST_P(GpuCompileTest, LargeProductsCopyWhileTheyCompute) {
 // The chip whose groups of warps multiply, in CUDA C and in PTX.
 class GroupCompileTest : public GpuCompileTest {};
 
-// The compiler finds nothing that makes products of groups wait for each other, and room for their accumulators.
+// The compiler finds nothing that makes products of groups wait for each other, and room for their
+// accumulators.
 TEST_P(GroupCompileTest, GroupsRunOn) {
   const bool ptx = target_.format == CodeFormat::kPtx;
   for (const bool transposed : {false, true}) {
@@ -321,7 +326,8 @@ TEST_P(GroupCompileTest, GroupsRunOn) {
         ptx ? tests::PtxMessages(*text, target_.arch) : tests::CudaMessages(*text, target_.arch);
     ASSERT_TRUE(messages.ok()) << messages.status();
     EXPECT_NE(messages->find(" 0 bytes spill stores"), std::string::npos) << *messages;
-    // "(C7510) ... wgmma.mma_async instructions are serialized", "(C7517) wgmma.wait_group is injected", and others.
+    // "(C7510) ... wgmma.mma_async instructions are serialized", "(C7517) wgmma.wait_group is
+    // injected", and others.
     EXPECT_EQ(messages->find("(C75"), std::string::npos) << *messages;
     if (transposed || ptx) continue;
     // A use of an accumulator before the wait is one of them.
@@ -336,8 +342,8 @@ TEST_P(GroupCompileTest, GroupsRunOn) {
   }
 }
 
-// Warps that copy alone, as PIPELINE says: the compilers take the numbers of registers of the roles, keep nothing in memory and
-// let the products run on.
+// Warps that copy alone, as PIPELINE says: the compilers take the numbers of registers of the
+// roles, keep nothing in memory and let the products run on.
 TEST_P(GroupCompileTest, WarpsCopyForGroups) {
   for (const bool transposed : {false, true}) {
     const int64_t parts = transposed ? 4 : 3, warps = transposed ? 4 : 1;

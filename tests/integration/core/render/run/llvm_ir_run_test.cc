@@ -145,9 +145,9 @@ UOp RunningSums(UOpContext& ctx, Dtype d, int64_t n) {
       {b.StoreLoops(b.Buffer(0, d, n), i, ir::ScanRanges(ctx, Op::ADD, x, {&i, 1}), {i})});
 }
 
-// The blocks of a row belong to different threads, which pass the sum of all before on: a thread that
-// does not wait for it misses what the others have added up. Floats have the same bits in every run,
-// whichever thread is faster.
+// The blocks of a row belong to different threads, which pass the sum of all before on: a thread
+// that does not wait for it misses what the others have added up. Floats have the same bits in
+// every run, whichever thread is faster.
 TEST_F(LlvmIrRunTest, RunningSumsOnThreads) {
   for (const int64_t n : {int64_t{1} << 20, (int64_t{1} << 20) + 37}) {
     for (const int64_t blocks : {3, 24}) {
@@ -219,8 +219,8 @@ TEST(StoppedScanTest, AThreadThatWaitsStops) {
   }
 }
 
-// Machines with AMX are rare. Everywhere, the compiler must select its instructions, with operands in the
-// right order: tdpbf16ps or tdpfp16ps tmm0, tmm4, tmm6 and the end of the function.
+// Machines with AMX are rare. Everywhere, the compiler must select its instructions, with operands
+// in the right order: tdpbf16ps or tdpfp16ps tmm0, tmm4, tmm6 and the end of the function.
 TEST(TileInstructionsTest, AreCompiled) {
   auto cpu = devices::cpu::MakeCpuTarget(
       "+amx-bf16,+amx-fp16,+amx-int8,+amx-tile,+avx2,+avx512bf16,+avx512bw,+avx512dq,+avx512f,+"
@@ -249,7 +249,8 @@ TEST(TileInstructionsTest, AreCompiled) {
 }
 
 TEST_F(LlvmIrRunTest, CallsWhatTheDeviceProvides) {
-  // What a processor has no instruction for, such as conversions of half precision, goes through libm and libgcc.
+  // What a processor has no instruction for, such as conversions of half precision, goes through
+  // libm and libgcc.
   for (Dtype d : {Dtype::F64, Dtype::F32, Dtype::F16, Dtype::BF16, Dtype::F8E5M2}) {
     UOpContext ctx;
     KernelBuilder b(ctx);
@@ -293,8 +294,8 @@ TEST_F(LlvmIrRunTest, SymbolicSizes) {
     EXPECT_EQ(LoadScalar(Dtype::I32, &got[0][static_cast<size_t>(at) * 4]).i, at < 37 ? at + 1 : 0);
 }
 
-// b0[i, j] = sin(b1[j]) in row 0, else 0. One vector is kept for all rows, and read under two gates: that of the row and that of
-// the elements that there are.
+// b0[i, j] = sin(b1[j]) in row 0, else 0. One vector is kept for all rows, and read under two
+// gates: that of the row and that of the elements that there are.
 TEST_F(LlvmIrRunTest, GatesOfKeptVectors) {
   UOpContext ctx;
   const UOp kernel = ir::Parse(ctx, R"(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Whole schedules of random graphs, with kernels as codegen makes them, on the CPU device and its
-// threads, against the tensor interpreter. Each kernel runs optimised and as a draft, which must give
-// the same bits. UOPD_FUZZ_RUN_GRAPHS sets how many, UOPD_FUZZ_SEED the first.
+// threads, against the tensor interpreter. Each kernel runs optimised and as a draft, which must
+// give the same bits. UOPD_FUZZ_RUN_GRAPHS sets how many, UOPD_FUZZ_SEED the first.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -268,8 +268,8 @@ TEST_F(ScheduleRun, LongGraphs) {
   }
 }
 
-// Sums of values that are rounded, of random sizes that have every kind of tile: draft and optimised
-// kernel must have the same bits. RunKernel compares them.
+// Sums of values that are rounded, of random sizes that have every kind of tile: draft and
+// optimised kernel must have the same bits. RunKernel compares them.
 TEST_F(ScheduleRun, DraftsOfSumsHaveTheSameBits) {
   const auto graphs = static_cast<int>(test::CasesFromEnvironment("UOPD_FUZZ_DRAFT_SUMS", 24)),
              start = static_cast<int>(test::FromEnvironment("UOPD_FUZZ_SEED", 0));

@@ -40,8 +40,8 @@ void AddPoint(v1::TunedKernel* kernel, uint32_t candidate, double seconds) {
   point->set_seconds(seconds);
 }
 
-// The elements of well-formed XML, or one text that says what is wrong. Enough of XML 1.0 for pictures: no comments, no CDATA,
-// no DTD.
+// The elements of well-formed XML, or one text that says what is wrong. Enough of XML 1.0 for
+// pictures: no comments, no CDATA, no DTD.
 std::vector<std::string> ElementsOf(const std::string& xml) {
   std::vector<std::string> open, all;
   size_t at = xml.starts_with("<?xml") ? xml.find("?>") + 2 : 0;

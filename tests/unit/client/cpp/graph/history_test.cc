@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Reading is no change: values and gradients are those of the same program without reads, what is stored is not
-// computed again, and memory stays bounded. UOPD_FUZZ_READS: the number of random programs.
+// Reading is no change: values and gradients are those of the same program without reads, what is
+// stored is not computed again, and memory stays bounded. UOPD_FUZZ_READS: the number of random
+// programs.
 #include <random>
 
 #include "tests/support/environment.h"
@@ -440,7 +441,8 @@ TEST_F(HistoryTest, RandomReadsChangeNothing) {
     }
     ASSERT_EQ(results[0].size(), results[1].size());
     for (size_t i = 0; i < results[0].size(); ++i) {
-      // A read before an assignment in place is the one thing that ends a graph: that is an error, and never another value.
+      // A read before an assignment in place is the one thing that ends a graph: that is an error,
+      // and never another value.
       if (results[1][i].empty() && !results[0][i].empty()) {
         ++refused;
         continue;

@@ -183,8 +183,8 @@ TEST_F(RealizeTest, OldAndNewValueInOneRequest) {
   EXPECT_THAT(Out(w), ElementsAre(2, 3));
 }
 
-// The loss of a step whose weights are realised first is the loss before the step. It comes with the
-// same request, the weights keep their memory, and every step has the same graph.
+// The loss of a step whose weights are realised first is the loss before the step. It comes with
+// the same request, the weights keep their memory, and every step has the same graph.
 TEST_F(RealizeTest, ALossThatIsReadAfterTheStepIsComputedWithIt) {
   Tensor w = Ramp({8, 8});
   ASSERT_TRUE((w + 0.0).Realize().ok());

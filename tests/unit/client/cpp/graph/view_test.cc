@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Assignments to views, against a model of tensors as lists of numbers. UOPD_FUZZ_VIEWS: the number of random programs.
+// Assignments to views, against a model of tensors as lists of numbers. UOPD_FUZZ_VIEWS: the number
+// of random programs.
 #include <algorithm>
 #include <numeric>
 #include <random>
@@ -161,7 +162,8 @@ class Model {
   struct Entry {
     Tensor tensor;
     std::vector<double> values;
-    // The entries that it is a view of, nearest first, and where its elements are there. They may be gone.
+    // The entries that it is a view of, nearest first, and where its elements are there. They may
+    // be gone.
     std::vector<std::pair<std::weak_ptr<Entry>, std::vector<size_t>>> wholes;
   };
   using Ref = std::shared_ptr<Entry>;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Recordings that are saved and loaded: a loaded one replays as the one that was saved, on another daemon too.
+// Recordings that are saved and loaded: a loaded one replays as the one that was saved, on another
+// daemon too.
 #include <functional>
 
 #include "tests/unit/client/cpp/fixture.h"

@@ -19,7 +19,8 @@ using Message = recording::v1::Recording;
 
 class SavedBytes : public ClientTest {
  protected:
-  // A recording with state, random numbers, variables, a symbolic result, data, and an input that is assigned.
+  // A recording with state, random numbers, variables, a symbolic result, data, and an input that
+  // is assigned.
   std::string Saved() {
     Tensor total = Ramp({2, 3});
     EXPECT_TRUE(total.Realize().ok());

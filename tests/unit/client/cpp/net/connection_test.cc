@@ -410,7 +410,8 @@ TEST_F(ConnectionTest, AStreamThatBreaksAlwaysIsGivenUp) {
   EXPECT_TRUE(Run("a").future.Wait().ok());
 }
 
-// What was made before is lost, and says so. Everything else is done in another session, also what was on its way.
+// What was made before is lost, and says so. Everything else is done in another session, also what
+// was on its way.
 TEST_F(ConnectionTest, AfterARestartOnlyWhatWasMadeBeforeIsLost) {
   for (const bool breaks :
        {false, true}) {  // the stream, or the daemon says that it knows no such session
@@ -521,8 +522,8 @@ TEST_F(ConnectionTest, WithoutAnotherSessionTheReasonIsTold) {
   EXPECT_TRUE(Run("a").future.Wait().ok());
 }
 
-// The daemon answers the first chunk and leaves the stream open. Some later chunk is being written then, since the
-// daemon reads no more. The client must end the stream by itself.
+// The daemon answers the first chunk and leaves the stream open. Some later chunk is being written
+// then, since the daemon reads no more. The client must end the stream by itself.
 TEST_F(ConnectionTest, AStreamThatTheClientGivesUpEndsWhileAMessageIsWritten) {
   Connect();
   {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Group normalisation and recurrent cells against plain loops in double, and by central differences.
+// Group normalisation and recurrent cells against plain loops in double, and by central
+// differences.
 #include <cmath>
 
 #include "tests/unit/client/cpp/gradient_check.h"

@@ -148,7 +148,8 @@ TEST_F(UnaryTest, ValuesOfAllShapesAndDtypes) {
   }
 }
 
-// Tiny values keep their digits; large ones do not overflow on the way; NaN and infinities are the library's.
+// Tiny values keep their digits; large ones do not overflow on the way; NaN and infinities are the
+// library's.
 TEST_F(UnaryTest, ExtremeValues) {
   for (const Unary& c : Cases()) {
     for (const Dtype d : {Dtype::F32, Dtype::F64}) {

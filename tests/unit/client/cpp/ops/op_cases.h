@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Generated cases of operations: shapes, dtypes and special values against references in double, gradients
-// by central differences, and gradients of gradients by central differences of gradients.
+// Generated cases of operations: shapes, dtypes and special values against references in double,
+// gradients by central differences, and gradients of gradients by central differences of gradients.
 #pragma once
 #include <cmath>
 #include <functional>
@@ -53,7 +53,8 @@ class OpCases : public OperationTest {
     }
   }
 
-  // d(sum w f(x))/dx differentiated again along weights, against central differences of the first gradient.
+  // d(sum w f(x))/dx differentiated again along weights, against central differences of the first
+  // gradient.
   void CheckSecondGradient(const std::vector<std::pair<Dims, std::vector<double>>>& inputs,
                            const std::function<Tensor(const std::vector<Tensor>&)>& f,
                            double tolerance = 1e-5) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Random tensors: ranges, moments and frequencies of thousands of draws, with fixed seeds; and narrow dtypes in and out.
+// Random tensors: ranges, moments and frequencies of thousands of draws, with fixed seeds; and
+// narrow dtypes in and out.
 #include <algorithm>
 #include <numeric>
 #include <set>

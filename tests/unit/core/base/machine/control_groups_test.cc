@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Limits of control groups, read from trees like those of real systems: Debian 12 (v2), Debian 10 and Amazon Linux 2 (v1), hybrid
-// systems, and containers of Docker and Kubernetes with and without a namespace.
+// Limits of control groups, read from trees like those of real systems: Debian 12 (v2), Debian 10
+// and Amazon Linux 2 (v1), hybrid systems, and containers of Docker and Kubernetes with and without
+// a namespace.
 #include "core/base/machine/control_groups.h"
 
 #include <gmock/gmock.h>
@@ -166,7 +167,8 @@ TEST_F(ControlGroupsTest, AGroupThatIsNotBelowTheMountIsUnknown) {
   EXPECT_EQ(Limit(), -1);
 }
 
-// A namespace over mounts that were made before it: the names between are hidden, so the folder is found by the process.
+// A namespace over mounts that were made before it: the names between are hidden, so the folder is
+// found by the process.
 TEST_F(ControlGroupsTest, NamesThatANamespaceHidesAreFound) {
   Machine(
       "34 31 0:31 /../.. /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"

@@ -29,7 +29,8 @@ TEST(OptTableTest, EachKindHasOneRow) {
     EXPECT_EQ(OptRows()[RankOf(row->kind)], row);
     ASSERT_NE(row->add, nullptr) << row->name;
     EXPECT_TRUE(row->amounts == nullptr || row->moves == nullptr) << row->name;
-    // A list with an opt of an axis may get the same opt with other amounts, so the amounts are about an axis.
+    // A list with an opt of an axis may get the same opt with other amounts, so the amounts are
+    // about an axis.
     EXPECT_TRUE(row->amounts == nullptr || row->axis.names == Names::kAxis) << row->name;
     EXPECT_TRUE(row->amounts != nullptr || !(row->slides || row->once)) << row->name;
     for (const std::string_view prose : {row->axes_prose, row->effect, row->limits})
@@ -40,7 +41,8 @@ TEST(OptTableTest, EachKindHasOneRow) {
   EXPECT_EQ(kinds.size(), static_cast<size_t>(kOptKinds));
 }
 
-// Whatever number is wrong, the error names the opt and the reason, and the plan takes other opts after it.
+// Whatever number is wrong, the error names the opt and the reason, and the plan takes other opts
+// after it.
 TEST(OptTableTest, NumbersThatNameNothingAreRefused) {
   for (const bool blocks : {false, true}) {
     ir::UOpContext ctx;

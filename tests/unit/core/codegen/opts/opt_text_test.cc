@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How opts are written: what Text writes is read, in each of the two forms, and nothing else is; what caches hold never changes its
-// meaning.
+// How opts are written: what Text writes is read, in each of the two forms, and nothing else is;
+// what caches hold never changes its meaning.
 #include "core/codegen/opts/opt.h"
 
 #include <gtest/gtest.h>

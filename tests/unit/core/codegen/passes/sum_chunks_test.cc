@@ -70,7 +70,8 @@ float At(const std::vector<uint8_t>& floats, int64_t i) {
   return out;
 }
 
-// The largest relative error of the products of an m x k matrix and a k x n matrix by a kernel with these opts.
+// The largest relative error of the products of an m x k matrix and a k x n matrix by a kernel with
+// these opts.
 double ErrorOfProduct(int64_t m, int64_t k, int64_t n, std::string_view opts) {
   UOpContext ctx;
   const UOp sink = tests::MatmulKernel(ctx, m, n, k, false, false);
@@ -123,7 +124,8 @@ TEST(SumChunksTest, SymbolicProductsAreCutByTheirLargestSize) {
   }
 }
 
-// Sums of two axes, of lanes, of a symbolic size, and two sums in one loop: compiled and interpreted.
+// Sums of two axes, of lanes, of a symbolic size, and two sums in one loop: compiled and
+// interpreted.
 TEST(SumChunksTest, LoopsOfAllKindsAreCut) {
   for (const char* opts : {"", "VECTOR(1, 8)", "UNROLL(2, 0)", "UNROLL(1, 4)", "VECTOR(2, 8)",
                            "UPCAST(0, 3) UNROLL(1, 5)"}) {
@@ -168,7 +170,8 @@ TEST(SumChunksTest, TheLastChunkOfASymbolicSizeIsShorter) {
   }
 }
 
-// Some terms of an unrolled sum depend on no loop, but the size of the last chunk depends on the loop of chunks.
+// Some terms of an unrolled sum depend on no loop, but the size of the last chunk depends on the
+// loop of chunks.
 TEST(SumChunksTest, ChunksOfASymbolicSizeHaveTermsWithoutLoops) {
   for (const char* opts : {"", "UNROLL(2, 3)", "UPCAST(0, 2) UNROLL(2, 3)"}) {
     UOpContext ctx;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Kernels whose sums have the same form give the same bits, whatever opts made them; and the forms tell apart what gives
-// other bits. UOPD_FUZZ_SUM_FORMS sets how many kernels, UOPD_FUZZ_SEED the first one.
+// Kernels whose sums have the same form give the same bits, whatever opts made them; and the forms
+// tell apart what gives other bits. UOPD_FUZZ_SUM_FORMS sets how many kernels, UOPD_FUZZ_SEED the
+// first one.
 #include "core/codegen/passes/sum_forms.h"
 
 #include <cstring>
@@ -24,7 +25,8 @@ using codegen::OptKind;
 using ir::UOp;
 using ir::UOpContext;
 
-// What a kernel with one sum does under some opts: the form of the sum, and the bytes that it stores.
+// What a kernel with one sum does under some opts: the form of the sum, and the bytes that it
+// stores.
 struct SumResult {
   std::string form;
   std::vector<uint8_t> bytes;
@@ -94,7 +96,8 @@ TEST(SumFormsTest, EqualFormsGiveEqualBits) {
     const auto pick = [&](std::initializer_list<int64_t> of) {
       return of.begin()[random() % of.size()];
     };
-    // One kernel with one reduced axis and one with two, of the same terms. A fourth of them have sums in chunks.
+    // One kernel with one reduced axis and one with two, of the same terms. A fourth of them have
+    // sums in chunks.
     const bool is_long = seed % 4 == 3;
     const int64_t rows = is_long ? pick({1, 4}) : pick({1, 4, 8, 16}),
                   columns = is_long ? 4 : pick({4, 8, 16, 32}),
@@ -105,7 +108,8 @@ TEST(SumFormsTest, EqualFormsGiveEqualBits) {
     const tests::Memory memory = {std::vector<uint8_t>(static_cast<size_t>(rows * columns) * 4),
                                   Normal(rows * outer * inner, of_data),
                                   Normal(columns * outer * inner, of_data)};
-    // A sum that begins with its first term is -0 for these numbers, and one that begins with 0 is 0.
+    // A sum that begins with its first term is -0 for these numbers, and one that begins with 0 is
+    // 0.
     const tests::Memory zeros = {memory[0], All(-0.0F, rows * outer * inner),
                                  All(1.0F, columns * outer * inner)};
     for (const std::vector<int64_t>& axes :

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Divisions in PTX, against those of C++: what is written is computed here, instruction by instruction.
+// Divisions in PTX, against those of C++: what is written is computed here, instruction by
+// instruction.
 #include "core/render/ptx/divide.h"
 
 #include <map>

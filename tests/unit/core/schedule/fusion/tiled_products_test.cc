@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Products of matrices on devices that run blocks: each has a kernel of its own. Against the tensor interpreter.
+// Products of matrices on devices that run blocks: each has a kernel of its own. Against the tensor
+// interpreter.
 #include "core/schedule/fusion/tiled_products.h"
 
 #include <functional>
@@ -128,7 +129,8 @@ TEST(TiledProductsTest, ScalesStandBesideTiles) {
   EXPECT_FALSE(got.stages);
 }
 
-// Weights that are rounded, to multiply them by a matrix instruction, are rounded where a block copies them.
+// Weights that are rounded, to multiply them by a matrix instruction, are rounded where a block
+// copies them.
 TEST(TiledProductsTest, FactorsAreRoundedByTheirTiles) {
   Options options = ForBlocks();
   options.allowed_products = {DtypeNumber::BF16};
@@ -142,8 +144,8 @@ TEST(TiledProductsTest, FactorsAreRoundedByTheirTiles) {
   }
 }
 
-// The mean of the pixels of a convolution reads them from memory. A product whose rows need their maximum first, and a
-// sum of a product without tiles, have no kernel more.
+// The mean of the pixels of a convolution reads them from memory. A product whose rows need their
+// maximum first, and a sum of a product without tiles, have no kernel more.
 TEST(TiledProductsTest, SumsOfResultsReadThemFromMemory) {
   const auto mean = [](GraphBuilder& g, int64_t channels) {
     const UOp x = g.Input({1, channels, 7, 7});

@@ -238,8 +238,8 @@ TEST(Kept, ConvolutionsReadPackedWeightsAndChannelsInnermost) {
   ExpectSame(ctx, sink, *split);
 }
 
-// A depthwise convolution between two others: its lanes are channels, like theirs, and so the order of
-// the values around it.
+// A depthwise convolution between two others: its lanes are channels, like theirs, and so the order
+// of the values around it.
 TEST(Kept, DepthwiseConvolutionsReadChannelsInnermost) {
   ir::UOpContext ctx;
   GraphBuilder g(ctx);
@@ -340,7 +340,8 @@ Dims DimsOfSlot(ir::UOpContext& ctx, UOp graph, int64_t slot, Dtype dtype) {
   return {};
 }
 
-// Pairs of bf16 that a matrix instruction takes together share a word. Three channels have no pairs.
+// Pairs of bf16 that a matrix instruction takes together share a word. Three channels have no
+// pairs.
 TEST(Kept, OperandsOfMatrixInstructionsArePackedInWords) {
   for (const int64_t channels : {4, 3}) {
     ir::UOpContext ctx;
@@ -391,8 +392,8 @@ TEST(Kept, BytesArePackedInWords) {
   ExpectSame(ctx, sink, *split, WordTarget());
 }
 
-// Weights that are widened in two steps. A weight of -1 may become 65535 on the way, so what is kept must
-// not be narrower than the first CAST that changes a value.
+// Weights that are widened in two steps. A weight of -1 may become 65535 on the way, so what is
+// kept must not be narrower than the first CAST that changes a value.
 TEST(Kept, ChainsOfCastsKeepTheirValues) {
   constexpr Dtype kInts[] = {Dtype::I8,  Dtype::U8,  Dtype::I16, Dtype::U16,
                              Dtype::I32, Dtype::U32, Dtype::I64, Dtype::U64};

@@ -93,7 +93,8 @@ TEST(SoftmaxProducts, LongAttentionIsOneKernel) {
   }
 }
 
-// One processor, so that small attention has work for it. Heads that share keys and values do so in the kernel, too.
+// One processor, so that small attention has work for it. Heads that share keys and values do so in
+// the kernel, too.
 TEST(SoftmaxProducts, TheOneKernelComputesTheSame) {
   for (const char* arch : {"sm_90", "gfx942"}) {
     Target target = *GpuTarget(arch);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Long reductions on devices that run blocks: the schedules, and their kernels on the interpreter of kernels for
-// GPUs, against the tensor interpreter.
+// Long reductions on devices that run blocks: the schedules, and their kernels on the interpreter
+// of kernels for GPUs, against the tensor interpreter.
 #include "core/schedule/prepare/split_reduce.h"
 
 #include <functional>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Running sums of few long rows on devices that run blocks: their kernels on the interpreter of kernels for GPUs,
-// against the tensor interpreter.
+// Running sums of few long rows on devices that run blocks: their kernels on the interpreter of
+// kernels for GPUs, against the tensor interpreter.
 #include "core/schedule/prepare/split_scan.h"
 
 #include <functional>
@@ -91,8 +91,8 @@ TEST(SplitScanTest, TotalsOfManyChunks) {
   EXPECT_EQ(test::Difference(*run), "");
 }
 
-// Sums of f32 do not get worse with the number of chunks: rounded are what is before a chunk, its first term, the sum of
-// the vectors before a result, and the result.
+// Sums of f32 do not get worse with the number of chunks: rounded are what is before a chunk, its
+// first term, the sum of the vectors before a result, and the result.
 TEST(SplitScanTest, RoundsASumAFewTimesOnly) {
   const auto build = [](bool wide) {
     return [=](ir::UOpContext& ctx, GraphBuilder& g) {

@@ -111,7 +111,8 @@ void ExpectClose(const std::vector<double>& got, const std::vector<double>& want
 }
 
 TEST_F(SplitSoftmaxTest, AnyNumberOfKeysGivesTheSameResult) {
-  // Keys: whole blocks, blocks of half and of twice the size, a prime number, one more than can be staged.
+  // Keys: whole blocks, blocks of half and of twice the size, a prime number, one more than can be
+  // staged.
   for (const Sizes n : {Sizes{2, 9, 128, 8},
                         {1, 8, 70, 4},
                         {1, 8, 97, 5},

@@ -235,8 +235,8 @@ TEST(KeptRuns, GivesItsMemoryBack) {
   EXPECT_TRUE(RunsUntilUsed(side));
 }
 
-// Values are made only while a quarter of the session's memory stays free for runs, so few runs have to wait for the end of a
-// making.
+// Values are made only while a quarter of the session's memory stays free for runs, so few runs
+// have to wait for the end of a making.
 TEST(KeptRuns, MakingLeavesMemoryForRuns) {
   Side side("1MiB", "1MiB");
   WriteAll(side);
@@ -266,7 +266,8 @@ std::string Increment(int64_t elements) {
   return ir::Encode(ctx, g.Finish());
 }
 
-// Calls that need all memory that the session has beside its buffers, while values are being made: they get it.
+// Calls that need all memory that the session has beside its buffers, while values are being made:
+// they get it.
 TEST(KeptRuns, CallsEndAMakingForItsMemory) {
   Side side("1MiB", "1MiB", std::chrono::milliseconds(10));  // a making takes some 100 ms
   WriteAll(side);
@@ -334,7 +335,8 @@ bool HasEnded(const std::future<std::string>& run) {
   return run.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
 
-// A run that uses kept values is on its way when their memory is needed: whoever needs it waits for the run's end.
+// A run that uses kept values is on its way when their memory is needed: whoever needs it waits for
+// the run's end.
 TEST(KeptRuns, CallsWaitForARunThatUsesValues) {
   Side side("16MiB", "64MiB", std::chrono::milliseconds(10), "1MiB");
   WriteAll(side);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Random programs over weights that a client changes rarely, and engines that keep values for them.
 //
-// The programs: products of one or two layers; weights of all small floats, floats and integers, through
-// chains of casts, computed, padded or plain; permissions of precision; epilogues with reductions; normal,
-// tiny and huge data. A third of them are networks of convolutions, which slide along padded rows and columns, stand in
-// residual blocks and end in a mean.
+// The programs: products of one or two layers; weights of all small floats, floats and integers,
+// through chains of casts, computed, padded or plain; permissions of precision; epilogues with
+// reductions; normal, tiny and huge data. A third of them are networks of convolutions, which slide
+// along padded rows and columns, stand in residual blocks and end in a mean.
 #pragma once
 #include <atomic>
 #include <cmath>
@@ -40,7 +40,8 @@ struct ProductSlot {
   int exponent = 0;  // floats are around 2^exponent
 };
 
-// A random program. Sizes are beyond those of programs that run in microseconds, which keep nothing.
+// A random program. Sizes are beyond those of programs that run in microseconds, which keep
+// nothing.
 class Author {
  public:
   explicit Author(uint64_t seed) : random_(seed) {}
@@ -187,8 +188,8 @@ class Author {
   ProductSlot out_;
 };
 
-// All bytes that a run returned. The result is the last piece; all its NaNs are one: processors choose the bits of a NaN by
-// the order of the operands.
+// All bytes that a run returned. The result is the last piece; all its NaNs are one: processors
+// choose the bits of a NaN by the order of the operands.
 inline std::string Result(const std::vector<std::string>& data,
                           const std::vector<ProductSlot>& slots) {
   std::string out;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The operators' view of a cache that real schedules filled: lists, checks, room, and bundles between two daemons.
+// The operators' view of a cache that real schedules filled: lists, checks, room, and bundles
+// between two daemons.
 #include "server/engine/operate/cache_operator.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Tuning operations over real schedules and a fake tuner: their course, budgets, watchers, owners, limits, and what the next
-// daemon of the data folder makes of them.
+// Tuning operations over real schedules and a fake tuner: their course, budgets, watchers, owners,
+// limits, and what the next daemon of the data folder makes of them.
 #include "server/engine/operate/tune_operations.h"
 
 #include <gmock/gmock.h>
@@ -246,8 +246,8 @@ TEST_F(TuneOperationsTest, TheBudgetIsSharedByWhereTheTimeGoes) {
   ASSERT_TRUE(Becomes(*op, TunePhase::kDone));
   MutexLock lock(daemon.tuner.mu_);
   ASSERT_EQ(daemon.tuner.limits.size(), 3u);
-  // 64, 16 and 8 of 88 shares. What a search leaves goes to those behind it, by their shares, which then are times that
-  // were measured or estimates.
+  // 64, 16 and 8 of 88 shares. What a search leaves goes to those behind it, by their shares, which
+  // then are times that were measured or estimates.
   EXPECT_NEAR(static_cast<double>(daemon.tuner.limits[0].time.count()), 64'000, 2'000);
   EXPECT_NEAR(static_cast<double>(daemon.tuner.limits[1].time.count()), 88'000 * 2 / 3.0, 2'000);
   EXPECT_NEAR(static_cast<double>(daemon.tuner.limits[2].time.count()), 88'000, 2'000);
@@ -461,8 +461,8 @@ TEST_F(TuneOperationsTest, TheSameCallTwiceAtOnceIsOneOperation) {
 }
 
 TEST_F(TuneOperationsTest, WhatAnotherDaemonWroteDoesNotUndoACancel) {
-  // This daemon has read the row of an operation that runs elsewhere. Then it is cancelled here, and only then the row that
-  // was read before takes the place of the state.
+  // This daemon has read the row of an operation that runs elsewhere. Then it is cancelled here,
+  // and only then the row that was read before takes the place of the state.
   TuneState running{.id = "0123abcd", .phase = TunePhase::kRunning, .kernels = {{}, {}}};
   TuneOperation op(running);
   ASSERT_TRUE(op.Cancel().ok());

@@ -10,7 +10,8 @@
 namespace uopd::engine {
 namespace {
 
-// A small number for each of three kernels, at the end of the encoded state. Older daemons wrote none.
+// A small number for each of three kernels, at the end of the encoded state. Older daemons wrote
+// none.
 constexpr size_t kDuplicateBytes = 3;
 
 TuneState SomeState() {

@@ -120,8 +120,8 @@ TEST_F(BindingTest, ASlotThatIsReadBesideAWrittenOneGetsACopy) {
   EXPECT_EQ(Contents({BufferRef::kArgument, 2}), x_);
 }
 
-// A buffer that does not exist has no contents, whichever slot names it first and whatever other slots
-// write to it.
+// A buffer that does not exist has no contents, whichever slot names it first and whatever other
+// slots write to it.
 TEST_F(BindingTest, ANewHandleForAWrittenSlotCannotBeRead) {
   for (const bool written_first : {true, false}) {
     if (!written_first) std::swap(program_.slots[0].info, program_.slots[1].info);
@@ -158,8 +158,8 @@ TEST_F(BindingTest, ANewHandleForAWrittenAndAReadSlotIsClearedBeforeItsDataCome)
   }
 }
 
-// The data of a run that did not come to its end are the contents of the buffer all the same, and of a
-// new version: whoever has computed something from the old contents must know.
+// The data of a run that did not come to its end are the contents of the buffer all the same, and
+// of a new version: whoever has computed something from the old contents must know.
 TEST_F(BindingTest, DataOfARunThatFailedAreANewVersion) {
   for (const uint64_t handle : {1, 2}) {
     ASSERT_TRUE(buffers_.Create(handle, device_, 16).ok());

@@ -251,8 +251,8 @@ TEST_F(InlineRunTest, AFailedRunLosesWhatItHadBegunToWrite) {
   EXPECT_TRUE(buffers_.CheckContents(2).ok());
 }
 
-// A run that brings data and is ended before its first step, or in the middle: the buffer has the data,
-// and everybody who has noted the old version sees it.
+// A run that brings data and is ended before its first step, or in the middle: the buffer has the
+// data, and everybody who has noted the old version sees it.
 TEST_F(InlineRunTest, DataOfAnEndedRunChangeTheVersion) {
   ASSERT_TRUE(Run({{.buffer = 1}, {.buffer = 2, .data = data_}}).ok());
   auto longer = std::make_shared<Program>(*program_);
@@ -348,7 +348,8 @@ class BusyDeviceTest : public RunServiceTest {
   std::thread::id threads_[kRuns];
 };
 
-// Three runs are on the device, and neither this thread nor the only one of the task pool is theirs.
+// Three runs are on the device, and neither this thread nor the only one of the task pool is
+// theirs.
 TEST_F(BusyDeviceTest, ARunHoldsNoThread) {
   for (size_t i = 0; i < kRuns; ++i) Start(i);
   const bool free =

@@ -40,7 +40,8 @@ TEST(ResultMemoryTest, DataAreBoundedInNumberAndBytes) {
   EXPECT_TRUE(has_data(309));
 }
 
-// Nothing takes a remembered result away when its session needs memory. So the results must leave most of a small session free.
+// Nothing takes a remembered result away when its session needs memory. So the results must leave
+// most of a small session free.
 TEST(ResultMemoryTest, ASmallSessionKeepsLittle) {
   Quota quota("limits.session_bytes", 1 << 20);
   ResultMemory memory(quota);

@@ -208,7 +208,8 @@ class NotedTier final : public cache::ForwardingTier {
   const std::atomic<bool>& is_full_;
 };
 
-// The store of ImportedWinnerTest behind such a tier. Returns what the tier was told while the kernel was tuned.
+// The store of ImportedWinnerTest behind such a tier. Returns what the tier was told while the
+// kernel was tuned.
 class CrashSafeWinnerTest : public ImportedWinnerTest {
  protected:
   std::vector<std::string> Tune(bool is_full) {
@@ -354,7 +355,8 @@ TEST_F(TuningServiceTest, StopEndsTheSearchAndGivesItsLeaseBack) {
 }
 
 TEST_F(TuningServiceTest, AFailureKeepsWhatIsThereAndIsNotRepeated) {
-  // As it does when a worker dies with the kernel without opts. A load whose value somebody else makes is ABORTED, too.
+  // As it does when a worker dies with the kernel without opts. A load whose value somebody else
+  // makes is ABORTED, too.
   tuner_.on_tune = [this](const auto&) -> absl::Status {
     return tuner_.calls == 1 ? absl::AbortedError("a worker died") : absl::OkStatus();
   };
@@ -490,7 +492,8 @@ TEST_F(TuningLeaseTest, AProgramThatNobodyWantsIsNotTuned) {
   EXPECT_EQ(tuner_.calls, 1);
 }
 
-// A program that waits in the queue gets what another machine found, while this daemon still tunes something else.
+// A program that waits in the queue gets what another machine found, while this daemon still tunes
+// something else.
 TEST_F(TuningLeaseTest, WhatArrivesIsUsedAtOnce) {
   std::latch begun(1), go(1);
   tuner_.on_tune = [&](const auto&) {

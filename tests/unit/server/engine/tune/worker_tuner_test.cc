@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What needs no worker; tests/unit/server/worker/tune/tune_kernel_test.cc and tests/e2e/tuning_test.cc
-// tune.
+// What needs no worker; tests/unit/server/worker/tune/tune_kernel_test.cc and
+// tests/e2e/tuning_test.cc tune.
 #include "server/engine/tune/worker_tuner.h"
 
 #include <gmock/gmock.h>

@@ -102,7 +102,8 @@ TEST(KernelUsage, SeriesChangeSlowly) {
   EXPECT_LE(newcomers, 4u);
 }
 
-// What Prometheus has to keep after six hours in which every ten seconds bring a new kernel that takes most of the time.
+// What Prometheus has to keep after six hours in which every ten seconds bring a new kernel that
+// takes most of the time.
 TEST(KernelUsage, ADayOfNewKernelsMakesABoundedNumberOfSeries) {
   KernelUsage usage;
   Clock::time_point now = Clock::now();

@@ -95,7 +95,8 @@ TEST_F(TuneKernelTest, FindsCorrectOptsThatAreNoSlowerThanTheHeuristics) {
   }
 }
 
-// What was measured once is known: a second search of the same kernel measures nothing, and finds the same.
+// What was measured once is known: a second search of the same kernel measures nothing, and finds
+// the same.
 TEST_F(TuneKernelTest, GoesOnFromWhatTheBookKnows) {
   ir::UOpContext ctx;
   const UOp sink = Matmul(ctx, 32, 40, 24);
@@ -151,7 +152,8 @@ TEST_F(TuneKernelTest, KeysNameWhatDecides) {
   EXPECT_NE(other.Key(), options_.Key());
 }
 
-// A proof runs the kernel without opts first, and then the winner. Jobs in quarantine stand for those that crash.
+// A proof runs the kernel without opts first, and then the winner. Jobs in quarantine stand for
+// those that crash.
 class ProveKernelTest : public TuneKernelTest {
  protected:
   // The status of a proof whose `refused`th job to measure is in quarantine.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Sort and TopK against the standard library, by counting, by selection and by the sorting network; their gradients.
+// Sort and TopK against the standard library, by counting, by selection and by the sorting network;
+// their gradients.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -144,7 +145,8 @@ TEST_F(SortTest, LongRows) {
   }
 }
 
-// Each element has the gradient of its place, also where it was found by the network, and that has a gradient itself.
+// Each element has the gradient of its place, also where it was found by the network, and that has
+// a gradient itself.
 TEST_F(SortTest, GradientsOfLongRows) {
   daemon_->check_schedule = false;
   const int64_t n = 1100;

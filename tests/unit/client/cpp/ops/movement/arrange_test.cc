@@ -59,7 +59,8 @@ TEST_F(ArrangeTest, PadsInAllModes) {
     for (const auto& [before, after] :
          {std::pair<int64_t, int64_t>{0, 0}, {1, 2}, {4, 4}, {-1, 2}, {2, -2}, {-2, -2}}) {
       const int64_t cut = std::max<int64_t>(0, -before);
-      // What is mirrored or repeated is the whole axis; its first element is `cut` before the result's.
+      // What is mirrored or repeated is the whole axis; its first element is `cut` before the
+      // result's.
       const bool whole = mode == PadMode::kReflect || mode == PadMode::kReplicate;
       const int64_t left = whole ? n : n - cut - std::max<int64_t>(0, -after);
       if (mode == PadMode::kReflect && std::max(before, after) >= left) continue;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Attention by matrix instructions of a warp (ONLINE, then TC), against the interpreter, which computes whole rows.
+// Attention by matrix instructions of a warp (ONLINE, then TC), against the interpreter, which
+// computes whole rows.
 #include <algorithm>
 #include <array>
 #include <cmath>

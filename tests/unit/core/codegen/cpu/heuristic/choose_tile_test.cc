@@ -69,8 +69,8 @@ TEST(WindowTileTest, NeighbouringPixelsShareWhatTheyLoad) {
     ASSERT_TRUE(lowered.ok()) << StatusText(lowered.status());
     const auto text = render::RenderLlvmIr(ctx, lowered->linear, "k", lowered->variables);
     ASSERT_TRUE(text.ok()) << StatusText(text.status());
-    // Terms are multiplied and added in one instruction. The border has one gate for all channels: it
-    // chooses between the first of them and as many zeros.
+    // Terms are multiplied and added in one instruction. The border has one gate for all channels:
+    // it chooses between the first of them and as many zeros.
     EXPECT_THAT(*text, HasSubstr("@llvm.fmuladd.v16f32"));
     EXPECT_THAT(*text, HasSubstr("ptr @zeros"));
     EXPECT_THAT(*text, Not(HasSubstr("@zeros = internal unnamed_addr constant [8 x i8]")));
@@ -140,8 +140,8 @@ UOp BlockedConvolution(UOpContext& ctx, int64_t size, int64_t blocks, int64_t de
                     b.At(b.At(b.At(h, size, w), blocks, block), 64, c), sum, {h, w, block, c})});
 }
 
-// Windows overlap: an image of 16 x 16 is read once, not nine times. So the weights are what threads
-// should not both read.
+// Windows overlap: an image of 16 x 16 is read once, not nine times. So the weights are what
+// threads should not both read.
 TEST(WindowTileTest, ThreadsDivideTheWeightsWhereTheseAreLarger) {
   const auto thread_axis = [](int64_t size, int64_t blocks, int64_t depth) {
     UOpContext ctx;

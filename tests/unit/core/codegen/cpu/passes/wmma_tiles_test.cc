@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Products of whole tiles (cpu/passes/wmma_tiles.h), against the interpreter: as C, and as LLVM IR with the
-// instructions of AMX emulated.
+// Products of whole tiles (cpu/passes/wmma_tiles.h), against the interpreter: as C, and as LLVM IR
+// with the instructions of AMX emulated.
 #include <array>
 #include <cmath>
 
@@ -136,7 +136,8 @@ TEST_P(PairsTest, ColumnsAsWordsInMemory) {
   CheckTiles(ctx, kernel, memory, opts, 1e-6);
 }
 
-// out[i, j] = bias[j] + the sum over t < 3 and l of a[i + t, l] b[t, l, j]: the block adds up one t.
+// out[i, j] = bias[j] + the sum over t < 3 and l of a[i + t, l] b[t, l, j]: the block adds up one
+// t.
 TEST_P(PairsTest, SumsOverFurtherLoops) {
   UOpContext ctx;
   const int64_t m = 32, n = 32, k = 64, taps = 3;
@@ -162,7 +163,8 @@ TEST_P(PairsTest, SumsOverFurtherLoops) {
   }
 }
 
-// The same with rows that are f32 in memory, rounded, and 0 above the first one and below the last one.
+// The same with rows that are f32 in memory, rounded, and 0 above the first one and below the last
+// one.
 TEST_P(PairsTest, GatedRowsThatAreRounded) {
   UOpContext ctx;
   const int64_t m = 37, n = 32, k = 64, taps = 3;
@@ -184,8 +186,8 @@ TEST_P(PairsTest, GatedRowsThatAreRounded) {
   CheckTiles(ctx, kernel, memory, nullptr, 1e-6);
 }
 
-// What has not the form of tiles is computed row by row: sums over too few elements, too few rows, rows
-// that are not contiguous, a matrix that the kernel stores to.
+// What has not the form of tiles is computed row by row: sums over too few elements, too few rows,
+// rows that are not contiguous, a matrix that the kernel stores to.
 TEST_P(PairsTest, OtherShapesHaveNoBlocks) {
   UOpContext ctx;
   const auto blocks = [&](int64_t m, int64_t k, bool transposed, int64_t rows) {
@@ -223,8 +225,8 @@ TEST_P(PairsTest, KeepsNanAndInfinity) {
   CheckTiles(ctx, kernel, memory, {kLanes, kTc, Rows(16), kPackColumns}, 1e-6);
 }
 
-// f16 keeps denormals, as operands and in sums: the smallest product, 2^-48, is a usual f32. Their sums are
-// exact, so a single one that is taken for zero shows.
+// f16 keeps denormals, as operands and in sums: the smallest product, 2^-48, is a usual f32. Their
+// sums are exact, so a single one that is taken for zero shows.
 TEST(WmmaTilesTest, DenormalsOfF16AreNumbers) {
   UOpContext ctx;
   const int64_t m = 16, n = 16, k = 32;
@@ -242,8 +244,8 @@ TEST(WmmaTilesTest, DenormalsOfF16AreNumbers) {
   CheckTiles(ctx, kernel, memory, {kLanes, kTc, Rows(16), kPackColumns}, 0);
 }
 
-// There is no instruction of one row for f16: opts without a grid of tiles mean products of elements, and
-// the heuristic takes no TC.
+// There is no instruction of one row for f16: opts without a grid of tiles mean products of
+// elements, and the heuristic takes no TC.
 TEST(WmmaTilesTest, WithoutTilesF16IsComputedByElements) {
   for (const bool transposed : {false, true}) {
     UOpContext ctx;
@@ -269,7 +271,8 @@ TEST(WmmaTilesTest, WithoutTilesF16IsComputedByElements) {
   }
 }
 
-// Rows that are no words in memory (transposed, or of f32 values that are rounded) are packed as such.
+// Rows that are no words in memory (transposed, or of f32 values that are rounded) are packed as
+// such.
 TEST(WmmaTilesTest, TheHeuristicMakesTiles) {
   for (const auto& [m, n, k] : {std::array<int64_t, 3>{64, 96, 256}, {20, 50, 128}}) {
     for (const Dtype d : {Dtype::BF16, Dtype::F16, Dtype::I8}) {
@@ -301,8 +304,8 @@ TEST(WmmaTilesTest, TheHeuristicMakesTiles) {
                   .empty());
 }
 
-// out[i, j] = the sum over l of a[l, i] b[l, j] where a lies in memory as words [l / 2, i], and as words
-// [i, l / 2]. Words of rows that do not follow each other are packed.
+// out[i, j] = the sum over l of a[l, i] b[l, j] where a lies in memory as words [l / 2, i], and as
+// words [i, l / 2]. Words of rows that do not follow each other are packed.
 TEST_P(PairsTest, RowsOfWords) {
   for (const bool contiguous : {false, true}) {
     UOpContext ctx;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the heuristic chooses for targets with blocks, and that such kernels compute the right results.
+// What the heuristic chooses for targets with blocks, and that such kernels compute the right
+// results.
 #include <algorithm>
 
 #include "core/codegen/opts/choose/heuristic.h"

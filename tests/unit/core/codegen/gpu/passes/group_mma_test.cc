@@ -64,8 +64,8 @@ double ElementOf(Dtype d, const std::vector<uint8_t>& bytes, int64_t i) {
                         : static_cast<double>(ir::WrapTo(d, static_cast<ir::Int128>(raw)));
 }
 
-// Runs the product under the opts, or the heuristic's if there are none, and compares it with sums in f64. What is
-// wrong, or nothing.
+// Runs the product under the opts, or the heuristic's if there are none, and compares it with sums
+// in f64. What is wrong, or nothing.
 std::string Checked(const MatrixInstruction& i, const GroupProduct& p,
                     const std::vector<Opt>* maybe_opts, const Target& target) {
   UOpContext ctx;
@@ -213,8 +213,8 @@ TEST(GroupMmaTest, EveryInstructionMultiplies) {
   }
 }
 
-// Tiles and groups along both axes, pieces of several lengths, with and without BLOCK, sizes that are multiples of
-// nothing, sums of one instruction.
+// Tiles and groups along both axes, pieces of several lengths, with and without BLOCK, sizes that
+// are multiples of nothing, sums of one instruction.
 TEST(GroupMmaTest, TilesOfManyShapesMultiply) {
   const MatrixInstruction i = GroupInstruction("wgmma_bf16_n32");
   const Opt tile{OptKind::kTensorCore, 2, 0};
@@ -298,7 +298,8 @@ TEST(GroupMmaTest, CopiesRunWhileGroupsMultiply) {
   }
 }
 
-// The loops of both reduced axes stage operands, and the inner one runs ahead anew in each iteration of the outer one.
+// The loops of both reduced axes stage operands, and the inner one runs ahead anew in each
+// iteration of the outer one.
 TEST(GroupMmaTest, SumsOverTwoAxesMultiply) {
   constexpr int64_t kM = 66, kN = 34, kOuter = 2, kInner = 72;
   for (const int64_t parts : {0, 2, 3}) {
@@ -413,7 +414,8 @@ TEST(GroupOrderTest, AllLinesAreInOrder) {
   EXPECT_TRUE(ir::Verify(ctx, kernel->linear, ir::Level::kLinear).ok());
 }
 
-// A group needs its own copies of both operands in shared memory, which other opts do not take from it.
+// A group needs its own copies of both operands in shared memory, which other opts do not take from
+// it.
 TEST(GroupMmaTest, PacksItsOperands) {
   UOpContext ctx;
   const UOp kernel = tests::WideningMatmulKernel(ctx, 128, 64, 64, false, true, Dtype::BF16,

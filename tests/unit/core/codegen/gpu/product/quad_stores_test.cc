@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Stores of the results of matrix instructions: neighbours are stored together, and results of 16 bits change lanes
-// before, so that the four lanes of a quad fill a sector of memory.
+// Stores of the results of matrix instructions: neighbours are stored together, and results of 16
+// bits change lanes before, so that the four lanes of a quad fill a sector of memory.
 #include <cmath>
 #include <cstring>
 
@@ -45,7 +45,8 @@ UOp StoredProductKernel(UOpContext& ctx, const StoredProduct& p) {
       {b.StoreLoops(b.Buffer(0, p.result, p.m * p.n), at, ir::Cast(ctx, out, p.result), {i, j})});
 }
 
-// Small integers: sums are exact in any order, so results are equal in all bits. Results beyond 256 round.
+// Small integers: sums are exact in any order, so results are equal in all bits. Results beyond 256
+// round.
 std::vector<uint8_t> SmallIntegers(Dtype d, int64_t n, uint64_t seed) {
   std::vector<uint8_t> out(static_cast<size_t>(n * ir::ByteSize(d)));
   for (int64_t i = 0; i < n; ++i) {

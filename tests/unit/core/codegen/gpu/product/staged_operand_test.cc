@@ -73,8 +73,8 @@ TEST(SharedRowsTest, CountsTheWordsOfABank) {
   EXPECT_EQ(codegen::WordsOfOneBank(std::vector<int64_t>{0, 32, 64, 1}), 3);
 }
 
-// The lanes of this one hold steps that lie side by side, which is no fragment of MATRIX_LOAD. Their words of two rows meet
-// in a bank.
+// The lanes of this one hold steps that lie side by side, which is no fragment of MATRIX_LOAD.
+// Their words of two rows meet in a bank.
 bool HoldsPairs(const MatrixInstruction& i) { return i.name == "mma_tf32_pairs"; }
 
 TEST(StagedWordsTest, WarpsLoadMatricesWithoutConflicts) {
@@ -138,8 +138,8 @@ TEST(StagedWordsTest, LanesOfNvidiaLoadWordsWithoutConflicts) {
   }
 }
 
-// Operands in all orders, with sizes that are multiples of nothing, and sums of an odd number of terms, whose rows have
-// no words in memory.
+// Operands in all orders, with sizes that are multiples of nothing, and sums of an odd number of
+// terms, whose rows have no words in memory.
 TEST(StagedWordsTest, ResultsAreThoseOfElements) {
   std::vector<MatrixInstruction> instructions = NvidiaMatrixInstructions(89);
   for (const char* processor : {"gfx90a", "gfx942", "gfx1100", "gfx1201"}) {
@@ -171,7 +171,8 @@ TEST(StagedWordsTest, ResultsAreThoseOfElements) {
   }
 }
 
-// Copies run while the threads compute, in as many parts of the arrays as PIPELINE says, also of fewer steps.
+// Copies run while the threads compute, in as many parts of the arrays as PIPELINE says, also of
+// fewer steps.
 TEST(PipelineTest, ResultsAreThoseOfOneStepAfterTheOther) {
   for (const int64_t k : {64, 96, 160, 200}) {
     for (const int64_t parts : {2, 3, 4}) {
@@ -245,8 +246,8 @@ TEST(PipelineTest, RegistersHoldTheNextStep) {
       check.options.opts = &opts;
       const auto lowered = codegen::Lower(ctx, kernel, check.target, check.options);
       ASSERT_TRUE(lowered.ok()) << lowered.status();
-      // Loads from memory, products and stores to shared arrays; each line is a loop: in front of the steps, the steps,
-      // and the products of a step.
+      // Loads from memory, products and stores to shared arrays; each line is a loop: in front of
+      // the steps, the steps, and the products of a step.
       std::string order;
       for (UOp u : lowered->linear.srcs()) {
         char c = 0;

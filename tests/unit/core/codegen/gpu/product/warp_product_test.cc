@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Products by matrix instructions of warps: the descriptions of the instructions, and kernels that use them.
+// Products by matrix instructions of warps: the descriptions of the instructions, and kernels that
+// use them.
 #include <set>
 
 #include "core/base/target/matrix_instructions.h"
@@ -142,7 +143,8 @@ TEST(WarpTileTest, OperandsDependOnNoVectorAxis) {
   }
 }
 
-// Products of small elements get the instruction without tuning, also where their sizes are no multiples of it.
+// Products of small elements get the instruction without tuning, also where their sizes are no
+// multiples of it.
 TEST(WarpTileTest, TheHeuristicChoosesTheInstruction) {
   struct Chip {
     std::vector<MatrixInstruction> instructions;

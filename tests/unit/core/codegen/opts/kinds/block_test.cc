@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// BLOCK: a reduced axis cut outside of the loops over tiles, with partial results in an array. Against
-// the interpreter, with odd sizes and guarded buffers.
+// BLOCK: a reduced axis cut outside of the loops over tiles, with partial results in an array.
+// Against the interpreter, with odd sizes and guarded buffers.
 #include <gmock/gmock.h>
 
 #include "core/codegen/opts/choose/heuristic.h"
@@ -34,8 +34,8 @@ Memory MatmulMemory(int64_t m, int64_t n, int64_t k) {
           SampleBuffer(Dtype::F32, k * n, 3, true)};
 }
 
-// Panels of one axis, of two and of all; tiles and panels that do not divide; threads; packed copies
-// that prefetch.
+// Panels of one axis, of two and of all; tiles and panels that do not divide; threads; packed
+// copies that prefetch.
 TEST(BlockTest, KeepsTheProductsOfMatrices) {
   const std::vector<std::vector<Opt>> lists = {
       {{OptKind::kBlock, 2, 8}},
@@ -71,8 +71,8 @@ TEST(BlockTest, KeepsTheProductsOfMatrices) {
   }
 }
 
-// A maximum must not see the zeros that a fresh array could hold, and two reductions of one loop share
-// the panels.
+// A maximum must not see the zeros that a fresh array could hold, and two reductions of one loop
+// share the panels.
 TEST(BlockTest, KeepsMaximaAndSumsOfOneLoop) {
   UOpContext ctx;
   KernelBuilder b(ctx);

@@ -159,7 +159,8 @@ TEST(Persist, AppliesToLargerLaunchesOnly) {
   EXPECT_FALSE(plan.Add({OptKind::kPersist, 0, 2}).ok());
 }
 
-// Shared arrays and accumulators begin anew in each part, and are not overwritten while threads read them.
+// Shared arrays and accumulators begin anew in each part, and are not overwritten while threads
+// read them.
 TEST(Persist, ProductsWithSharedArrays) {
   UOpContext ctx;
   const UOp kernel = tests::MatmulKernel(ctx, 36, 40, 32, false, false);

@@ -72,7 +72,8 @@ std::vector<Target> Targets() {
   return out;
 }
 
-// The heuristic: tiles of pixels for rows of seven pixels, images of 35, strides, three channels, padding by a select.
+// The heuristic: tiles of pixels for rows of seven pixels, images of 35, strides, three channels,
+// padding by a select.
 TEST(MergeTest, ConvolutionsOfNarrowImagesGetTiles) {
   const Convolution all[] = {{1, 4, 5, 7, 34, 3, 1},
                              {1, 33, 9, 13, 37, 1, 2},
@@ -114,7 +115,8 @@ TEST(MergeTest, OtherOptsApplyToMergedAxes) {
   }
 }
 
-// The padding of an axis of one iteration: its blocks and threads must not store the elements of the iteration again.
+// The padding of an axis of one iteration: its blocks and threads must not store the elements of
+// the iteration again.
 TEST(MergeTest, PaddingOfOneIterationStoresNothing) {
   const Convolution v{1, 3, 5, 7, 6, 1, 1};
   const std::vector<std::vector<Opt>> all = {
@@ -129,7 +131,8 @@ TEST(MergeTest, PaddingOfOneIterationStoresNothing) {
     EXPECT_EQ(Checked(v, tests::BlockTarget(true), &opts), "") << Text(opts.back());
 }
 
-// No more merges than what saves padding: rows of 64 pixels stay, images are merged only if theirs do not fill tiles.
+// No more merges than what saves padding: rows of 64 pixels stay, images are merged only if theirs
+// do not fill tiles.
 TEST(MergeTest, MergesAreThoseThatSavePadding) {
   const Target target = *GpuTarget("sm_90");
   using List = std::vector<Opt>;

@@ -182,8 +182,8 @@ TEST(OnlineTest, TheHeuristicCutsRowsThatDoNotFit) {
   }
 }
 
-// 48 KiB of shared memory: 2000 keys in tiles of some, and more keys than the memory has elements. The
-// interpreter reports races and accesses outside of arrays.
+// 48 KiB of shared memory: 2000 keys in tiles of some, and more keys than the memory has elements.
+// The interpreter reports races and accesses outside of arrays.
 TEST(OnlineTest, BlocksOfThreadsCutRowsThatDoNotFit) {
   for (const bool shuffles : {false, true}) {
     for (const AttentionShape& s :

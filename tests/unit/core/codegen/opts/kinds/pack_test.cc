@@ -102,7 +102,8 @@ TEST(PackOptTest, TheCopyIsMadeOnceForAllRows) {
   EXPECT_EQ(depth_of_fill, std::vector<int>{2}) << "the panel's loop and the fill's";
 }
 
-// b0[i, j] = the sum over k of b2[b1[k]^2 % 4 + i, j], with positions that are kept: the loop that keeps them is none of the copy.
+// b0[i, j] = the sum over k of b2[b1[k]^2 % 4 + i, j], with positions that are kept: the loop that
+// keeps them is none of the copy.
 TEST(PackOptTest, AddressesOfKeptPositions) {
   UOpContext ctx;
   KernelBuilder b(ctx);
@@ -132,8 +133,8 @@ TEST(PackOptTest, AddressesOfKeptPositions) {
   EXPECT_GE(legal, 3);
 }
 
-// A transposed operand whose sum has whole vectors of steps is copied in squares: no element of it is
-// loaded alone.
+// A transposed operand whose sum has whole vectors of steps is copied in squares: no element of it
+// is loaded alone.
 TEST(PackOptTest, TransposesInRegisters) {
   for (const int64_t unrolled : {1, 2, 32}) {
     UOpContext ctx;
@@ -182,8 +183,8 @@ TEST(PackOptTest, RefusesWhatItCannotPack) {
   EXPECT_TRUE(codegen::Loads(ctx, in_place).empty());
 }
 
-// A row of 7 pixels would leave lanes empty. Channels fill them, although their weights and results do
-// not lie together.
+// A row of 7 pixels would leave lanes empty. Channels fill them, although their weights and results
+// do not lie together.
 TEST(PackOptTest, ChannelsAreTheLanesOfNarrowPictures) {
   const auto opts = [](int64_t side, int64_t private_bytes) {
     UOpContext ctx;
@@ -198,7 +199,8 @@ TEST(PackOptTest, ChannelsAreTheLanesOfNarrowPictures) {
               testing::Not(testing::Contains(Opt{OptKind::kVector, 1, 16})));
 }
 
-// The sum of a row is computed once, not for each result: as lanes, rows would be packed for nothing.
+// The sum of a row is computed once, not for each result: as lanes, rows would be packed for
+// nothing.
 TEST(PackOptTest, RowsOfANormAreNoLanes) {
   UOpContext ctx;
   Target target = WideTarget();

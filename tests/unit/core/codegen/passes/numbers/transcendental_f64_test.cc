@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// EXP2, EXP, LOG2, LOG, SIN, COS and POW of f64 beside the C library's functions of 80-bit numbers: random bit patterns of every magnitude,
-// ranges where results are ordinary, numbers that are near multiples of pi/2, and special values against each other.
+// EXP2, EXP, LOG2, LOG, SIN, COS and POW of f64 beside the C library's functions of 80-bit numbers:
+// random bit patterns of every magnitude, ranges where results are ordinary, numbers that are near
+// multiples of pi/2, and special values against each other.
 #include <bit>
 #include <cmath>
 #include <limits>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Which devices share kernels: the keys of many kernels for processors that differ in one fact, compared with the
-// objects that the compiler makes for them.
+// Which devices share kernels: the keys of many kernels for processors that differ in one fact,
+// compared with the objects that the compiler makes for them.
 #include "server/engine/compile/kernel/kernel_keys.h"
 
 #include <gmock/gmock.h>

@@ -156,7 +156,8 @@ TEST_F(KernelsTest, SaysWhereTheKernelsCameFrom) {
   EXPECT_EQ(graph_compiler_.builds, 1);
 }
 
-// It was neither on the disk nor in memory when the second request asked, and the second request does not build it.
+// It was neither on the disk nor in memory when the second request asked, and the second request
+// does not build it.
 TEST_F(KernelsTest, AKernelThatAnotherRequestBuildsIsShared) {
   std::latch building(1), waiting(1);
   graph_compiler_.on_build = [&] {

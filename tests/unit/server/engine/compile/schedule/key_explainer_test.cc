@@ -133,7 +133,8 @@ TEST_F(KeyExplainerTest, UnknownDigestsAndBadGraphs) {
       absl::IsInvalidArgument(explainer_.Explain(request_, {"", graph}, {"", "noise"}).status()));
 }
 
-// The nearest entry may be of anybody: who may not see all gets what he has sent, and whether that is cached.
+// The nearest entry may be of anybody: who may not see all gets what he has sent, and whether that
+// is cached.
 TEST_F(KeyExplainerTest, OthersDoNotGetTheNearestEntry) {
   const std::string own = ScaleGraph(4, 2), secret = ScaleGraph(4, 3);
   Cache(secret);
@@ -148,7 +149,8 @@ TEST_F(KeyExplainerTest, OthersDoNotGetTheNearestEntry) {
   Cache(own);
   EXPECT_TRUE(Explain({"", own}).cached);
   EXPECT_FALSE(Explain({"", own}).search_refused);
-  // Only the search finds this graph, because the cache has it for another environment. So a tenant is not told of it.
+  // Only the search finds this graph, because the cache has it for another environment. So a tenant
+  // is not told of it.
   Cache(ScaleGraph(8, 2), Environment("NULL:1", 4));
   EXPECT_TRUE(Explain({"", ScaleGraph(8, 2)}).search_refused);
 }

@@ -42,7 +42,8 @@ TEST(KernelRecordTest, ComesBackAsItWas) {
   EXPECT_TRUE(back->polls);
 }
 
-// What version 6 of the encoding (kKernelRecordVersion) writes. Caches of earlier daemons hold such bytes.
+// What version 6 of the encoding (kKernelRecordVersion) writes. Caches of earlier daemons hold such
+// bytes.
 TEST(KernelRecordTest, TheBytesOfCachesStay) {
   KernelRecord record = Example();
   record.opts.push_back({codegen::OptKind::kPipeline, 2, 4, 1});

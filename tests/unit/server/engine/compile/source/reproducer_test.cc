@@ -72,7 +72,8 @@ TEST_F(ReproducerTest, OtherFilesStay) {
   EXPECT_EQ(Count(), 2u);
 }
 
-// The name is foreseeable. What others have put there is neither written through nor named to a client.
+// The name is foreseeable. What others have put there is neither written through nor named to a
+// client.
 TEST_F(ReproducerTest, LinksInTheFolderAreNotUsed) {
   ReproducerFolder folder = Open({});
   const fs::path path = Write(folder, 1);

@@ -93,7 +93,8 @@ std::string Difference(const BulkProduct& p, Dtype d, Dtype sum, const tests::Me
   return "";
 }
 
-// Runs the product on the interpreter and checks it. Whether it copies boxes, and by warps that do nothing else.
+// Runs the product on the interpreter and checks it. Whether it copies boxes, and by warps that do
+// nothing else.
 enum class CopiedBy : uint8_t { kThreads, kBoxes, kRoles };
 CopiedBy HowItCopies(const Target& target, const BulkProduct& p, Dtype d,
                      const std::vector<Opt>& opts) {
@@ -258,7 +259,8 @@ TEST(RolePlanTest, ABlockHasTheThreadsAndRegistersOfItsRoles) {
   }
 }
 
-// Each wait and arrival of what codegen makes is needed: without it the verifier or the interpreter complains.
+// Each wait and arrival of what codegen makes is needed: without it the verifier or the interpreter
+// complains.
 TEST(RolePlanTest, EveryWaitAndArrivalIsNeeded) {
   UOpContext ctx;
   codegen::Options options;
