@@ -7,6 +7,7 @@
 #include "core/base/mutex.h"
 #include "core/base/status.h"
 #include "core/base/telemetry/log.h"
+#include "core/base/telemetry/metrics.h"
 #include "core/base/text.h"
 #include "core/rewrite/match_stats.h"
 

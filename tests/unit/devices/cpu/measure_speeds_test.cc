@@ -31,7 +31,7 @@ TEST(MeasureSpeedsTest, MeasuresWhatThisMachineHas) {
 TEST(MeasureSpeedsTest, TakesNoMoreMemoryThanItMay) {
   const Target target = Describe(MakeCpuTarget(std::nullopt), 1);
   ThreadPool threads(1, std::chrono::microseconds(0));
-  const Speeds speeds = MeasureSpeeds(target, threads, 1 << 20);
+  const Speeds speeds = MeasureSpeeds(target, threads, (1 << 20) - 1);
   EXPECT_EQ(speeds.memory_bytes, 0);
   EXPECT_EQ(speeds.thread_ns, 0) << "there is no other thread";
 }
