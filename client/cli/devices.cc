@@ -34,7 +34,7 @@ json DescriptionOf(const v1::DeviceDescription& device) {
   }
   return {{"name", device.name()},
           {"model", device.model()},
-          {"target", FactsOf(device.target())},
+          {"facts", FactsOf(device.target())},
           {"speeds", std::move(speeds)}};
 }
 
