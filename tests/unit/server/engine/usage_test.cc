@@ -7,6 +7,7 @@
 
 #include "core/base/text.h"
 #include "server/engine/usage/busy_time.h"
+#include "server/engine/usage/kernel_usage.h"
 #include "server/engine/usage/process_usage.h"
 #include "server/engine/usage/program_usage.h"
 #include "server/engine/usage/tenant_usage.h"

@@ -10,6 +10,7 @@
 #include "core/codegen/opts/opt_row.h"
 #include "tests/support/generated_section.h"
 #include "tests/support/kernel_check.h"
+#include "tests/support/lowered_run.h"
 
 namespace uopd::codegen {
 namespace {

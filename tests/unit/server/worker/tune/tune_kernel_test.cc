@@ -6,6 +6,7 @@
 
 #include "core/ir/build.h"
 #include "core/ir/verify/spec.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/worker/job/measure_buffers.h"
 #include "tests/unit/server/worker/workers.h"

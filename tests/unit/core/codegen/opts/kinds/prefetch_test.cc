@@ -4,6 +4,7 @@
 
 #include "core/codegen/opts/choose/heuristic.h"
 #include "core/codegen/opts/opt_plan.h"
+#include "core/ir/graph.h"
 #include "core/render/formats.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
