@@ -83,8 +83,9 @@ TEST_F(CompileServiceTest, OptionsMakeOtherPrograms) {
 
 // What a call resolved when it came finds what others prepared while it waited.
 TEST_F(CompileServiceTest, AResolvedRequestFindsWhatIsPreparedLater) {
+  const Digest another = HashBytes("another");  // a GraphRef only refers to it
   ResolvedRequest by_bytes{.graph = {"", graph_}}, by_digest{.graph = {digest_, ""}},
-      wrong{.graph = {HashBytes("another").view(), graph_}}, no_digest{.graph = {"short", ""}};
+      wrong{.graph = {another.view(), graph_}}, no_digest{.graph = {"short", ""}};
   for (ResolvedRequest* one : {&by_bytes, &by_digest, &wrong, &no_digest}) {
     service_->Find(*one);
     EXPECT_EQ(one->program, nullptr);
