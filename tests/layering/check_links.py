@@ -2,7 +2,7 @@
 
   - A local link of README.md or docs/ leads to a file that exists, and its anchor to a heading of that page.
   - A file that a comment or a page names exists: by its whole path (core/ir/op.h), or by its name (op.h).
-  - A name that stands before the link to a source file, as in `Engine::Execute` ([engine.h](../server/engine/engine.h)),
+  - A name that stands before the link to a source file, as in `RunCalls::Execute` ([run_calls.h](../server/engine/run_calls.h)),
     is in that file: its last part, for a member.
   - A word of docs/glossary.md is used somewhere else.
 """
