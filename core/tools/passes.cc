@@ -127,11 +127,16 @@ Target DefaultTarget() {
   return out;
 }
 
-Target AmxTarget() {
-  using enum DtypeNumber;
+Target Avx512Target() {
   Target out = DefaultTarget();
   out.vector_bytes = 64, out.vector_registers = 32;
   for (MatrixInstruction& i : out.matrix_instructions) i.n = out.vector_bytes / 4;
+  return out;
+}
+
+Target AmxTarget() {
+  using enum DtypeNumber;
+  Target out = Avx512Target();
   out.matrix_instructions.push_back({"amx_bf16", 16, 16, 32, BF16, BF16, F32});
   out.matrix_instructions.push_back({"amx_f16", 16, 16, 32, F16, F16, F32});
   out.matrix_instructions.push_back({"amx_int8", 16, 16, 64, U8, I8, I32});

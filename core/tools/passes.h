@@ -27,7 +27,8 @@ std::span<const Pass> Passes();
 Target DefaultTarget();
 // One with blocks of threads and no further instructions.
 Target PlainGpuTarget();
-// The defaults, and products of whole tiles.
+// The defaults with the registers of AVX-512; and products of whole tiles besides.
+Target Avx512Target();
 Target AmxTarget();
 // Scheduling options that allow products of this dtype ("bf16" or "f16"), for a device that has an
 // instruction for them.

@@ -47,6 +47,15 @@ class Runner {
       const size_t equals = std::min(step.find('='), step.size());
       const std::string_view name = step.substr(0, equals);
       const std::string_view value = step.substr(std::min(equals + 1, step.size()));
+      if (name == "kernel") {
+        const absl::StatusOr<std::string> kernel = KernelText(value);
+        UOPD_TRY(WithFrame(kernel.status(), Cat("running ", step)));
+        const auto done = static_cast<size_t>(step.data() + step.size() - steps.data());
+        // With a context of its own, as in a daemon: numbers of nodes decide between equal choices.
+        Runner of_kernel;
+        of_kernel.target_ = target_;
+        return of_kernel.Run(steps.substr(done), *kernel);
+      }
       absl::Status status = Step(name, value);
       // Nodes that passes made are numbered as --run would print them.
       if (!status.ok() && root_ == parsed)
@@ -58,10 +67,11 @@ class Runner {
 
  private:
   absl::Status Step(std::string_view name, std::string_view value) {
-    if (name == "schedule") return Schedule(value);
+    if (name == "schedule") return PrintSchedule(value);
     if (name == "lower") return Lower(value);
     if (name == "render") return Render(value);
     if (name == "target") return SetTarget(value);
+    if (name == "threads") return SetThreads(value);
     if (name == "expr") {
       output_ = ir::RenderExpr(root_, 10000) + "\n";
       return absl::OkStatus();
@@ -135,7 +145,7 @@ class Runner {
     return absl::OkStatus();
   }
 
-  absl::Status Schedule(std::string_view products) {
+  absl::StatusOr<schedule::Schedule> Scheduled(std::string_view products) {
     UOPD_TRY(ir::Verify(ctx_, root_, ir::Level::kTensor));
     schedule::Options options;
     if (!products.empty()) {
@@ -143,7 +153,34 @@ class Runner {
     } else if (target_.blocks) {
       options.limits = schedule::KernelLimits::Of(target_);
     }
-    UOPD_ASSIGN(const schedule::Schedule s, schedule::MakeSchedule(ctx_, root_, options));
+    return schedule::MakeSchedule(ctx_, root_, options);
+  }
+
+  // One kernel of a tensor graph.
+  absl::StatusOr<std::string> KernelText(std::string_view number) {
+    size_t wanted = 0;
+    if (!absl::SimpleAtoi(absl::string_view(number.data(), number.size()), &wanted))
+      return Invalid(Cat("kernel (", number, ") is no number"));
+    UOPD_ASSIGN(const schedule::Schedule s, Scheduled(""));
+    if (wanted >= s.items.size() || s.items[wanted].kind != schedule::Item::kKernel) {
+      return Invalid(Cat("kernel (", number,
+                         ") is none of the kernels of this graph, which are: ", KernelNumbers(s)));
+    }
+    ir::UOpContext kernel;
+    UOPD_ASSIGN(const ir::UOp sink, ir::Decode(kernel, s.items[wanted].graph, ir::Level::kKernel));
+    return ir::Print(kernel, sink);
+  }
+
+  static std::string KernelNumbers(const schedule::Schedule& s) {
+    std::string out;
+    for (size_t i = 0; i < s.items.size(); ++i) {
+      if (s.items[i].kind == schedule::Item::kKernel) Append(out, out.empty() ? "" : ", ", i);
+    }
+    return out;
+  }
+
+  absl::Status PrintSchedule(std::string_view products) {
+    UOPD_ASSIGN(const schedule::Schedule s, Scheduled(products));
     std::string out;
     auto name = [](const schedule::BufferRef& b) {
       return Cat(b.kind == schedule::BufferRef::kArgument ? "slot" : "temp", b.index);
@@ -204,15 +241,26 @@ class Runner {
   }
 
   absl::Status SetTarget(std::string_view arch) {
-    if (arch == "gpu" || arch == "amx") {
-      target_ = arch == "gpu" ? PlainGpuTarget() : AmxTarget();
+    if (arch == "gpu") {
+      target_ = PlainGpuTarget();
+    } else if (arch == "avx512" || arch == "amx") {
+      target_ = arch == "amx" ? AmxTarget() : Avx512Target();
     } else if (const auto target = GpuTarget(arch)) {
       target_ = *target;
     } else {
-      std::string known = "gpu, amx";
+      std::string known = "gpu, avx512, amx";
       for (const std::string_view name : GpuArchitectures()) Append(known, ", ", name);
       return Invalid(Cat("architecture (", arch, ") is none of ", known));
     }
+    if (work_) work_->target = target_;
+    return absl::OkStatus();
+  }
+
+  absl::Status SetThreads(std::string_view number) {
+    int threads = 0;
+    if (!absl::SimpleAtoi(absl::string_view(number.data(), number.size()), &threads) || threads < 1)
+      return Invalid(Cat("threads (", number, ") is no positive number"));
+    target_.threads = threads;
     if (work_) work_->target = target_;
     return absl::OkStatus();
   }

@@ -14,6 +14,7 @@ namespace uopd::tools {
 //                         VALUE sets what this pass and later ones have to know: opts as below,
 //                         `fast_math`, `noopt`, or the number of threads of a block
 //   schedule              the kernels of a tensor graph, in order, with their buffers
+//   kernel=N              kernel N of those
 //   lower[=OPTS]          a kernel as a linear kernel; OPTS as in "UPCAST(0;4)+VECTOR(1;8)",
 //                         "noopt" for none
 //   render[=FORMAT]       a linear kernel as text: c, llvm, ptx or amdgpu; none: that of the target
@@ -23,8 +24,9 @@ namespace uopd::tools {
 //                         was run
 //   opts=OPTS             what choose_opts takes, instead of the heuristic's
 //   target=ARCH           from here on for another target: sm_90, gfx942, opencl, ...; `gpu`:
-//                         blocks of threads and nothing else; `amx`: a CPU with products of whole
-//                         tiles
+//                         blocks of threads and nothing else; `avx512`, `amx`: a CPU with these
+//                         instructions. Without it: a CPU with AVX2
+//   threads=N             from here on for a CPU with so many threads, instead of one
 // A step whose result is not IR must be the last one.
 absl::StatusOr<std::string> RunText(std::string_view steps, std::string_view text);
 

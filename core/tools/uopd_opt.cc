@@ -30,7 +30,7 @@ constexpr char kUsage[] =
     "  --trace       print every rewrite to standard error; with a FILE record them for uopctl "
     "viz\n"
     "  --stats       print what every rule did to standard error\n"
-    "An OPT is NAME(axis;amount), NAME one of UPCAST, UNROLL, THREAD, VECTOR.\n";
+    "An OPT is NAME(number;number), as UPCAST(0;4): docs/codegen/opts.md has the names.\n";
 
 void ListStep(std::string_view name, std::string_view value, std::string_view doc) {
   const std::string head = value.empty()            ? std::string(name)
@@ -43,11 +43,14 @@ int List() {
   std::printf("steps\n");
   for (const uopd::tools::Pass& pass : uopd::tools::Passes())
     ListStep(pass.name, pass.value, pass.doc);
-  ListStep("schedule", "[bf16|f16]",
+  ListStep("schedule", "[bf16|f16|tf32]",
            "the kernels of a tensor graph, with their buffers; may round products to the dtype");
+  ListStep("kernel", "N", "goes on with kernel N of a tensor graph, as schedule numbers them");
   ListStep("lower", "[OPT+OPT|noopt]", "all of codegen: a kernel becomes a linear kernel");
-  ListStep("target", "ARCH", "from here on for another chip: sm_90, gfx942, opencl, gpu, amx, ...");
-  ListStep("render", "[c|llvm]",
+  ListStep("target", "ARCH",
+           "from here on for another chip: sm_90, gfx942, opencl, gpu, avx512, amx, ...");
+  ListStep("threads", "N", "from here on for a CPU with so many threads, instead of one");
+  ListStep("render", "[c|llvm|ptx|amdgpu]",
            "a linear kernel as text, by default in the target's language; another one is lowered "
            "first");
   ListStep("expr", "", "the root as one expression");
