@@ -12,6 +12,7 @@
 #include "core/codegen/pass_table.h"
 #include "core/ir/graph.h"
 #include "core/ir/shape.h"
+#include "core/rewrite/rewrite_trace.h"
 
 namespace uopd::codegen {
 namespace {
@@ -86,7 +87,11 @@ std::vector<Opt> OptsOf(KernelWork& work) {
   if (options.opts != nullptr) return *options.opts;
   if (!options.noopt) {
     std::vector<Opt> chosen = HeuristicOpts(work.ctx, work.given, work.target);
-    return options.draft ? DraftOpts(work.ctx, work.given, work.target, chosen) : chosen;
+    if (!options.draft) return chosen;
+    std::vector<Opt> draft = DraftOpts(work.ctx, work.given, work.target, chosen);
+    if (rewrite::TracesNotes())
+      rewrite::TraceNote(Cat("a draft is compiled quickly with ", Text(draft)));
+    return draft;
   }
   const auto choose_threads = MachineOf(work.target).maybe_choose_threads;
   return choose_threads ? choose_threads(work.ctx, work.given, work.target) : std::vector<Opt>();

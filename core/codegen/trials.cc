@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/target/machine_facts.h"
 #include "core/base/text.h"
 #include "core/codegen/choose_opts.h"
 #include "core/codegen/launch_facts.h"
@@ -19,8 +20,6 @@ namespace {
 
 using ir::Op;
 using ir::UOp;
-
-constexpr int64_t kThreadsOfAUnit = 2048;  // that a processor runs at the same time, about
 
 // What the rows behind `row` make of the kernel, up to the row `last`.
 absl::StatusOr<KernelWork> Try(const KernelWork& work, std::string_view row,
@@ -112,7 +111,7 @@ absl::Status CheckBlocks(KernelWork& work) {
   UOPD_ASSIGN(const KernelWork trial, Try(work, "check_blocks", "describe_launch"));
   if (!trial.long_launch || trial.thread_ns >= kShortBlockNs) return absl::OkStatus();
   const int64_t threads = std::max<int64_t>(1, trial.kernel.launch.block[0].Evaluate({}));
-  const int64_t blocks = work.target.units * std::max<int64_t>(1, kThreadsOfAUnit / threads);
+  const int64_t blocks = work.target.units * std::max<int64_t>(1, kUnitThreads / threads);
   std::vector<Opt> opts = work.kernel.opts;
   opts.push_back({OptKind::kPersist, 0, blocks});
   const absl::Status applies = ApplyOpts(work.ctx, work.given, work.target, opts).status();

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 
+#include "core/base/target/machine_facts.h"
 #include "core/base/text.h"
 #include "core/ir/dtype.h"
 
 namespace uopd::interp {
 namespace {
 
-constexpr int64_t kWordBytes = 4;
 constexpr std::string_view kNoBarrier =
     "uses a barrier that was not made by a BULK_INIT before the last BARRIER";
 
@@ -90,7 +90,7 @@ std::optional<Fault> BulkCopies::MaybeCopy(const Instruction& in, const Access& 
     const size_t thread = to.first + k;
     Barrier* const barrier = MaybeBarrier(in.arrays[0], barriers[k].i, thread);
     if (barrier == nullptr) return Fault{thread, std::string(kNoBarrier)};
-    const int64_t address = program_.arrays()[in.array].offset + to.Element(k) * kWordBytes;
+    const int64_t address = program_.arrays()[in.array].offset + to.Element(k) * kSharedWordBytes;
     if (address % (8 * in.map.span) != 0)
       return Fault{thread, Cat("copies to byte ", address, ", no multiple of 8 spans of ",
                                in.map.span, " bytes")};
@@ -106,7 +106,7 @@ std::optional<Fault> BulkCopies::MaybeCopyBox(const Instruction& in, size_t thre
                                               const std::vector<int64_t>& begin, Barrier& barrier) {
   const TensorMap& map = in.map;
   const Array& buffer = program_.arrays()[in.from_array];
-  const int64_t in_word = kWordBytes / map.element_bytes, words = map.span / kWordBytes;
+  const int64_t in_word = kSharedWordBytes / map.element_bytes, words = map.span / kSharedWordBytes;
   for (int64_t row = 0; row < map.rows(); ++row) {
     bool inside = true;
     int64_t at_byte = 0, rest = row;
@@ -131,9 +131,9 @@ std::optional<Fault> BulkCopies::MaybeCopyBox(const Instruction& in, size_t thre
         word |= (raw & ((uint64_t{1} << bits) - 1)) << (bits * e);
       }
       Value index, value;
-      index.i = (map.Swizzled(address + row * map.span + w * kWordBytes) -
+      index.i = (map.Swizzled(address + row * map.span + w * kSharedWordBytes) -
                  program_.arrays()[in.array].offset) /
-                kWordBytes;
+                kSharedWordBytes;
       value.i = static_cast<int64_t>(word);
       const Access store{in.array, thread, 1, &index};
       if (auto fault = memory_.MaybeStore(store, &value)) return fault;

@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "core/base/target/machine_facts.h"
 #include "core/base/telemetry/log.h"
 #include "core/base/text.h"
 #include "core/interp/bulk_copies.h"
@@ -441,20 +442,20 @@ class Runner {
         return Report(in, first_ + first,
                       "the threads of a group begin to read at different places");
     }
-    constexpr int64_t kWordBytes = 4, kPieceBytes = 16;
-    const int64_t start = offset + index[first].i * kWordBytes;
+    constexpr int64_t kPieceBytes = 16;
+    const int64_t start = offset + index[first].i * kSharedWordBytes;
     if (start % kPieceBytes != 0)
       return Report(in, first_ + first, "a matrix is not aligned to 16 bytes");
     out.clear();
     for (int64_t row = 0; row < rows; ++row) {
       for (int64_t k = 0; k < in.group.k; ++k) {
         const int64_t at = matrix.Swizzled(start + matrix.ByteOf(row, k, bytes)) - offset;
-        const Memory::Copied word{in.arrays[operand], static_cast<size_t>(at / kWordBytes)};
+        const Memory::Copied word{in.arrays[operand], static_cast<size_t>(at / kSharedWordBytes)};
         Value value;
         if (const auto wrong = memory_.MaybeRead(word, &value))
           return Report(in, first_ + first, *wrong);
         squad_->batch.read.push_back(word);
-        const uint64_t raw = static_cast<uint64_t>(value.i) >> (at % kWordBytes * 8) &
+        const uint64_t raw = static_cast<uint64_t>(value.i) >> (at % kSharedWordBytes * 8) &
                              ((uint64_t{1} << ir::Bits(d)) - 1);
         out.push_back(ir::IsFloat(d)
                           ? ir::DecodeFloat(d, raw)

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/target/machine_facts.h"
 #include "core/codegen/attention/online/online.h"
 #include "core/codegen/passes/combine.h"
 #include "core/codegen/passes/rebuild.h"
@@ -17,7 +18,6 @@ using ir::AxisType;
 using ir::Op;
 using ir::UOp;
 
-constexpr int64_t kLineBytes = 64;
 constexpr int64_t kOpBits = 8;  // of a PartialTag: the number of loops over panels
 
 bool IsReplicated(UOp range) {
@@ -100,7 +100,7 @@ class Layouts {
     }
     // Copies are read together. So each starts on a cache line, and one line of padding avoids
     // strides that are a power of two, which would map all copies to the same cache set.
-    const int64_t line = std::max<int64_t>(1, kLineBytes / ElementBytes(stage.dtype()));
+    const int64_t line = std::max<int64_t>(1, kCacheLineBytes / ElementBytes(stage.dtype()));
     out.stride = std::max<int64_t>(1, stage.arg().AsInt()) * out.Lanes();
     if (copies > 1) out.stride = (out.stride + line - 1) / line * line + line;
     out.elements = out.stride * copies;

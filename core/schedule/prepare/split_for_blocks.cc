@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 
+#include "core/base/target/machine_facts.h"
 #include "core/schedule/fusion/describe.h"
 #include "core/schedule/kept/product.h"
 #include "core/schedule/prepare/split_reduce.h"
@@ -16,7 +17,6 @@ using ir::UOp;
 
 constexpr double kWorkPerCycle = 16;        // operations (fusion.h) of a processor
 constexpr double kBlocksPerUnit = 2;        // that keep a processor busy
-constexpr int64_t kNeighbours = 32;         // results of a block that lie next to each other
 constexpr int64_t kLeastTerms = 1024;       // of a chunk
 constexpr int64_t kLeastSteps = 128;        // of a chunk of a product
 constexpr int64_t kMostPerUnit = 8;         // chunks

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/base/text.h"
 #include "core/codegen/opts/opt_plan.h"
 #include "core/ir/graph.h"
+#include "core/rewrite/rewrite_trace.h"
 
 namespace uopd::codegen {
 namespace {
@@ -83,6 +85,11 @@ std::vector<Opt> ChooseWarpRows(ir::UOpContext& ctx, UOp sink, const Target& tar
       const int64_t room = target.shared_bytes / (parts > 2 ? 3 : 1);
       if (plan.SharedBytes() * parts > room) continue;
       if (AddOpt(plan, OptKind::kPipeline, size.key_tiles_axis, parts)) break;
+    }
+    if (rewrite::TracesNotes()) {
+      rewrite::TraceNote(Cat("computes attention by warps, ", size.tile_rows, " rows a tile and ",
+                             n, " keys a step, whose fragments fit in ", size.registers,
+                             " registers of a thread: ", Text(plan.opts())));
     }
     return plan.opts();
   }

@@ -4,8 +4,9 @@
 //
 // It does so wherever that applies and a tile of rows has work for it: both products then run at
 // the speed of the instruction, and neither scores nor sums are in memory. A block of threads has
-// four warps, which share the keys and values of a step, or fewer where there are few rows; 64 keys
-// are a step, or fewer where there are few.
+// four warps, which share the keys and values of a step, or fewer where there are few rows. A step
+// has 64 keys, or fewer where there are few or registers are short; where there are many rows, a
+// warp has two tiles of them and shorter steps.
 #pragma once
 #include <vector>
 

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The steps ChoosePanels, ChoosePacks and ChooseMemoryOpts of the heuristic (heuristic.cc): packed
-// operands, panels, stores around the caches and prefetches.
-//
-// Invariant: panels bring PACKs of their own, so a kernel with panels gets no further ones.
+// The steps ChoosePacks and ChooseMemoryOpts of the heuristic (heuristic.cc): packed operands,
+// stores around the caches (memory_opts.h) and prefetches.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "core/codegen/cpu/heuristic/heuristic_steps.h"
-#include "core/codegen/cpu/heuristic/operand_prefetch.h"
-#include "core/codegen/cpu/heuristic/panel_opts.h"
+#include "core/codegen/cpu/heuristic/memory_opts.h"
 #include "core/codegen/passes/vectors/vectorise.h"
 
 namespace uopd::codegen {
@@ -17,20 +15,58 @@ namespace {
 constexpr double kLeastWordReuse = 2;  // tiles that read packed words of a matrix instruction
 constexpr double kManyRows = 600;      // more than these want entries of the page table at once
 
-// Panels (panel_opts.h). All of their opts apply, or none is added.
-bool AddPanels(CpuChoice& choice) {
-  const KernelFacts& facts = choice.facts;
-  if (!CanPack(facts) || choice.plan.maybe_instruction() != nullptr) return false;
-  const std::vector<MemoryAxis> axes = MemoryAxes(choice);
-  std::vector<Opt> opts = PanelOpts(facts.ctx, facts.sink, facts.target, axes);
-  if (opts.empty()) opts = LongSumOpts(facts.ctx, facts.sink, facts.target, axes);
-  const std::vector<Opt> before = choice.plan.opts();
-  for (const Opt& opt : opts) {
-    if (choice.Try(opt)) continue;
-    choice.Restore(before);
-    return false;
+constexpr double kMostTiles = 16;    // that read the same elements: more do not wait for the first
+constexpr double kLeastPart = 0.25;  // of a thread's own cache: a smaller operand is there soon
+
+// The reduced axis along which the load reads a piece of each row, if its rows are worth fetching.
+std::optional<size_t> RowsOf(ir::UOpContext& ctx, ir::UOp load, const Target& target,
+                             std::span<const MemoryAxis> axes) {
+  const ir::UOp index = load.src(0);
+  if (index.n_src() > 2) return std::nullopt;
+  const int64_t element = ir::ByteSize(load.dtype());
+  auto bytes = static_cast<double>(element);
+  double tiles = 1;
+  int64_t piece = 0, step = 0;
+  std::optional<size_t> rows;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const MemoryAxis& a = axes[i];
+    const auto stride = StrideAlong(ctx, index.src(1), a.range);
+    if (!stride || !a.fixed) return std::nullopt;
+    if (stride == 0) {
+      if (!a.is_reduce) tiles *= static_cast<double>(a.left);
+      continue;
+    }
+    bytes *= static_cast<double>(a.size);
+    if (!a.is_reduce && a.lanes > 1 && stride == 1) piece = a.tile * element;
+    if (!a.is_reduce || a.left < 2) continue;
+    rows = i;
+    step = std::abs(*stride) * element;
   }
-  return !opts.empty();
+  const bool is_large = bytes > kLeastPart * static_cast<double>(target.OwnCacheBytes());
+  return piece > 0 && step > piece && is_large && tiles <= kMostTiles ? rows : std::nullopt;
+}
+
+// PREFETCH of an operand of a matrix instruction that few tiles read, along the reduced axis.
+//
+// The weights of a network come from memory in every run. The first tile that reads them waits, and
+// with few tiles this is a large part of the time. Processors fetch ahead of a loop that reads
+// whole rows; they do not foresee one that reads a piece of each row.
+//
+// `axes` are those of Axes(ctx, sink), `opts` what the heuristic has chosen so far. In the order in
+// which the results should be tried.
+std::vector<Opt> OperandPrefetches(ir::UOpContext& ctx, ir::UOp sink, const Target& target,
+                                   std::span<const MemoryAxis> axes, std::span<const Opt> opts) {
+  const std::vector<ir::UOp> reads = Reads(ctx, sink), loads = Loads(ctx, sink);
+  std::vector<Opt> out;
+  for (size_t n = 0; n < reads.size(); ++n) {
+    // What is packed is copied long before it is used.
+    const bool packed = std::ranges::any_of(opts, [&](const Opt& o) {
+      return o.kind == OptKind::kPack && loads[static_cast<size_t>(o.axis)] == reads[n];
+    });
+    const auto rows = packed ? std::nullopt : RowsOf(ctx, reads[n], target, axes);
+    if (rows) out.push_back({OptKind::kPrefetch, static_cast<int>(n), static_cast<int64_t>(*rows)});
+  }
+  return out;
 }
 
 }  // namespace
@@ -84,7 +120,5 @@ void ChooseMemoryOpts(CpuChoice& choice) {
        OperandPrefetches(facts.ctx, facts.sink, facts.target, MemoryAxes(choice), chosen))
     (void)choice.Try(opt);
 }
-
-void ChoosePanels(CpuChoice& choice) { choice.has_panels = AddPanels(choice); }
 
 }  // namespace uopd::codegen

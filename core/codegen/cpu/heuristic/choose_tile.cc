@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/text.h"
 #include "core/codegen/cpu/heuristic/heuristic_steps.h"
 #include "core/codegen/cpu/heuristic/register_tile.h"
 #include "core/codegen/cpu/heuristic/vector_cost.h"
+#include "core/rewrite/rewrite_trace.h"
 
 namespace uopd::codegen {
 namespace {
@@ -117,6 +119,18 @@ double UsefulPart(const CpuChoice& choice, size_t axis, int64_t n) {
   return few ? static_cast<double>(choice.left[axis]) / static_cast<double>(padded) : 0;
 }
 
+// "1.87 multiply-adds a cycle"
+std::string Rate(const Tile& tile) {
+  return Cat(std::round(100 * tile.rate) / 100, " multiply-adds a cycle");
+}
+
+std::string TextOf(const Tile& tile) {
+  std::vector<Opt> opts;
+  for (const auto& [axis, amount] : tile.amounts)
+    opts.push_back({OptKind::kUpcast, static_cast<int>(axis), amount});
+  return Text(opts);
+}
+
 // The tile of the model (register_tile.h). False if no load of a reduction is shared.
 bool ChooseModelledTile(CpuChoice& choice) {
   const KernelFacts& facts = choice.facts;
@@ -174,8 +188,14 @@ bool ChooseModelledTile(CpuChoice& choice) {
                         return SharedAlong(facts, a.axis);
                       });
   if (!shared) return false;
-  for (const auto& [axis, amount] : ChooseRegisterTile(axes, loads, sums, facts.target).amounts)
-    choice.Upcast(axis, amount);
+  Tile next;
+  const Tile tile = ChooseRegisterTile(axes, loads, sums, facts.target, &next);
+  if (rewrite::TracesNotes() && tile.rate > 0) {
+    std::string note = Cat("the model expects ", Rate(tile), " of the tile ", TextOf(tile));
+    if (next.rate > 0) Append(note, ", and ", Rate(next), " of the next best, ", TextOf(next));
+    rewrite::TraceNote(note);
+  }
+  for (const auto& [axis, amount] : tile.amounts) choice.Upcast(axis, amount);
   return true;
 }
 

@@ -42,18 +42,19 @@ void ChooseElementwiseUpcast(CpuChoice& choice);
 
 // In choose_threads.cc.
 void ChooseThreads(CpuChoice& choice);
-// Several parts for each thread (thread_parts.h).
+// Several parts for each thread.
 void ChooseParts(CpuChoice& choice);
 // Threads that the kernel has work for.
 int64_t MostThreads(const KernelFacts& facts);
 
-// In choose_memory.cc.
-// Panels (panel_opts.h). All of their opts apply, or none is added.
+// In choose_panels.cc. All opts of panels apply, or none is added.
 void ChoosePanels(CpuChoice& choice);
+
+// In choose_memory.cc.
 // Packs operands that are read many times and badly: along the vector one element at a time, or
 // with a step of a reduction on another page of memory each time.
 void ChoosePacks(CpuChoice& choice);
-// Stores around the caches, and prefetches (memory_opts.h, operand_prefetch.h).
+// Stores around the caches, and prefetches (memory_opts.h).
 void ChooseMemoryOpts(CpuChoice& choice);
 
 }  // namespace uopd::codegen

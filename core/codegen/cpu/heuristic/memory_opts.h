@@ -5,7 +5,7 @@
 // worth it if the results are so large that the last cache loses them before somebody reads them.
 //
 // A kernel that goes over each row several times (softmax, layer norm) waits for memory in the
-// first pass only. So the second pass prefetches the next row.
+// first pass only. So each pass prefetches the next row.
 #pragma once
 #include <span>
 #include <vector>

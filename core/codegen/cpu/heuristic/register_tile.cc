@@ -5,6 +5,8 @@
 #include <bit>
 #include <numeric>
 
+#include "core/base/target/machine_facts.h"
+
 namespace uopd::codegen {
 namespace {
 
@@ -12,7 +14,6 @@ constexpr int64_t kMostCopies = 16;  // of one axis
 // The part of the time of loads from the second-level cache that multiply-adds do not hide.
 constexpr double kNotHidden = 0.3;
 constexpr int64_t kWayBytes = 4096;  // addresses so far apart share a set of the first-level cache
-constexpr int64_t kLineBytes = 64;
 constexpr double kVectorBytes = 16;  // at least: a load of several lanes
 constexpr double kFar = 1.15;        // price of vectors, or pieces of lines, on different pages
 constexpr double kOverhead = 0.5;    // cycles of a step for the loop
@@ -42,7 +43,7 @@ class Model {
       from_memory += copies * l.memory_bytes;
       // The panel of one load may stay in the first-level cache while the others stream by.
       if (Crowded(l, a, x, b, y)) {
-        from_second += copies * kLineBytes;
+        from_second += copies * kCacheLineBytes;
         continue;
       }
       from_second += bytes;
@@ -86,18 +87,19 @@ class Model {
   // lie together, or if the steps use whole lines.
   static double BytesOfPieces(const TileLoad& l, const TileAxis& a, int64_t x, const TileAxis& b,
                               int64_t y) {
-    if (l.bytes >= kVectorBytes || l.run_bytes >= kLineBytes) return 0;
+    if (l.bytes >= kVectorBytes || l.run_bytes >= kCacheLineBytes) return 0;
     int64_t lines = 1;
     for (const auto& [axis, n] : {std::pair(&a, x), std::pair(&b, y)}) {
-      if (l.strides[axis->axis] >= kLineBytes) lines *= n;
+      if (l.strides[axis->axis] >= kCacheLineBytes) lines *= n;
     }
     if (lines == 1) return 0;
-    return static_cast<double>(lines * kLineBytes) * l.bytes / static_cast<double>(l.run_bytes);
+    return static_cast<double>(lines * kCacheLineBytes) * l.bytes /
+           static_cast<double>(l.run_bytes);
   }
   // Whether the copies along the axis are vectors, or pieces of lines, on different pages, instead
   // of neighbours.
   static bool IsFar(const TileLoad& l, const TileAxis& a, int64_t n) {
-    return n > 1 && (l.bytes >= kVectorBytes || l.run_bytes < kLineBytes) &&
+    return n > 1 && (l.bytes >= kVectorBytes || l.run_bytes < kCacheLineBytes) &&
            l.strides[a.axis] >= kWayBytes;
   }
   // Whether the copies map to so few sets of the first-level cache that they evict each other
@@ -108,7 +110,7 @@ class Model {
     int64_t lines = 1, apart = kWayBytes;
     for (const auto& [axis, n] : {std::pair(&a, x), std::pair(&b, y)}) {
       const int64_t stride = l.strides[axis->axis];
-      if (n == 1 || stride < kLineBytes) continue;
+      if (n == 1 || stride < kCacheLineBytes) continue;
       lines *= n;
       apart = std::gcd(apart, stride);
     }
@@ -144,17 +146,23 @@ double Busy(std::span<const TileAxis> axes, const TileAxis& a, int64_t x, const 
   return best > 0 ? best : 1;
 }
 
+// Of the axes at these positions.
+struct Copies {
+  size_t i = 0, j = 0;
+  int64_t x = 1, y = 1;
+  double rate = 0;
+};
+
 }  // namespace
 
 Tile ChooseRegisterTile(std::span<const TileAxis> axes, std::span<const TileLoad> loads,
-                        const TileSums& sums, const Target& target) {
+                        const TileSums& sums, const Target& target, Tile* maybe_next) {
   const Model model(loads, sums, target);
   const auto fits = [&](const TileAxis& a, int64_t n) {
     return n <= std::min(a.size, a.most) &&
            (!sums.joins || std::has_single_bit(static_cast<uint64_t>(n)));
   };
-  Tile best;
-  double most = 0;
+  Copies best, next;
   for (size_t i = 0; i < axes.size(); ++i) {
     // Two different axes, or one alone (j == i, y == 1).
     for (size_t j = i; j < axes.size(); ++j) {
@@ -164,16 +172,23 @@ Tile ChooseRegisterTile(std::span<const TileAxis> axes, std::span<const TileLoad
           if (!fits(axes[j], y)) continue;
           const double rate =
               model.Rate(axes[i], x, axes[j], y) * Busy(axes, axes[i], x, axes[j], y, sums.threads);
-          if (rate <= 1.001 * most) continue;
-          most = rate;
-          best = {{}, x * y};
-          if (x > 1) best.amounts.emplace_back(axes[i].axis, x);
-          if (y > 1) best.amounts.emplace_back(axes[j].axis, y);
+          const bool wins = rate > 1.001 * best.rate;
+          if (!wins && rate <= next.rate) continue;
+          Copies copies{i, j, x, y, rate};
+          if (wins) std::swap(best, copies);
+          if (copies.rate > next.rate) next = copies;
         }
       }
     }
   }
-  return best;
+  const auto tile_of = [&](const Copies& c) {
+    Tile out{{}, c.x * c.y, c.rate};
+    if (c.x > 1) out.amounts.emplace_back(axes[c.i].axis, c.x);
+    if (c.y > 1) out.amounts.emplace_back(axes[c.j].axis, c.y);
+    return out;
+  };
+  if (maybe_next != nullptr) *maybe_next = tile_of(next);
+  return tile_of(best);
 }
 
 }  // namespace uopd::codegen

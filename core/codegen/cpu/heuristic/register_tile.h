@@ -51,6 +51,7 @@ struct TileAxis {
 struct Tile {
   std::vector<std::pair<size_t, int64_t>> amounts;  // at most two axes; none has amount 1
   int64_t accumulators = 1;
+  double rate = 0;  // useful multiply-adds a cycle, by the model
 };
 
 struct TileSums {
@@ -63,7 +64,8 @@ struct TileSums {
 
 // Of at most two of the axes; between equals those that come first in `axes`. Numbers of results
 // whose lanes are joined are powers of two: those join without waste. REQUIRES: loads is not empty.
+// `maybe_next`: gets the best of the tiles that lost.
 Tile ChooseRegisterTile(std::span<const TileAxis> axes, std::span<const TileLoad> loads,
-                        const TileSums& sums, const Target& target);
+                        const TileSums& sums, const Target& target, Tile* maybe_next = nullptr);
 
 }  // namespace uopd::codegen

@@ -5,6 +5,7 @@
 #include <bit>
 #include <string_view>
 
+#include "core/base/target/machine_facts.h"
 #include "core/base/text.h"
 #include "core/codegen/gpu/heuristic/gpu_choice.h"
 #include "core/codegen/gpu/heuristic/product.h"
@@ -17,10 +18,9 @@ constexpr int64_t kBlockThreads = 256;  // wanted in a block
 constexpr int64_t kMostRowThreads = 1024;
 constexpr double kKeptRowBytes =
     128 << 10;  // that a processor keeps near, of rows that blocks read more than once
-constexpr int64_t kLongSum = 32;          // terms from which a group of threads may share a sum
-constexpr double kThreadsPerUnit = 1024;  // that keep a processor busy
-constexpr int64_t kNeighbours = 32;       // results of a block that lie next to each other
-constexpr int64_t kShortSum = 16;         // terms: unrolled whole
+constexpr int64_t kLongSum = 32;  // terms from which a group of threads may share a sum
+constexpr double kBusyThreads = kUnitThreads / 2.0;  // that keep a processor busy
+constexpr int64_t kShortSum = 16;                    // terms: unrolled whole
 constexpr int64_t kUnroll = 4;
 
 int64_t PowerBelow(int64_t n) {
@@ -70,7 +70,7 @@ int64_t BlockThreads(const KernelFacts& facts) {
   int64_t threads = kBlockThreads;
   if (ReadsRowsAgain(facts)) {
     while (threads < kMostRowThreads &&
-           read * kThreadsPerUnit * 2 / static_cast<double>(threads) > kKeptRowBytes)
+           read * kBusyThreads * 2 / static_cast<double>(threads) > kKeptRowBytes)
       threads *= 2;
   }
   return std::min(threads, facts.target.max_block_threads);
@@ -102,7 +102,7 @@ void ChooseBlockVectors(GpuChoice& choice) {
         GridResults(facts) * (BecomesGrid(facts, a) ? 1 : static_cast<double>(facts.sizes[a]));
     for (int64_t n = facts.target.vector_bytes / ElementBytes(facts, a); n > 1; n /= 2) {
       if (facts.sizes[a] % n != 0 ||
-          threads / static_cast<double>(n) < kThreadsPerUnit * facts.target.units)
+          threads / static_cast<double>(n) < kBusyThreads * facts.target.units)
         continue;
       if (!choice.Add(OptKind::kVector, a, n)) continue;
       chosen |= AxisBit(a);
@@ -113,7 +113,7 @@ void ChooseBlockVectors(GpuChoice& choice) {
 
 void ChooseGroups(GpuChoice& choice) {
   const KernelFacts& facts = choice.facts;
-  const double wanted = kThreadsPerUnit * facts.target.units;
+  const double wanted = kBusyThreads * facts.target.units;
   std::vector<int64_t> grouped(facts.axes.size(), 1);
   for (size_t a = facts.axes.size(); a-- > 0;) {
     if (!IsReduce(facts, a) || facts.sizes[a] < kLongSum) continue;
@@ -214,6 +214,9 @@ std::vector<Opt> GpuOpts(ir::UOpContext& ctx, ir::UOp sink, const Target& target
       std::ranges::all_of(merges, [&](const Opt& o) { return plan.Add(o).ok(); })) {
     GpuChoice merged(ctx, plan.kernel(), target);
     if (ChooseProduct(merged)) {
+      if (rewrite::TracesNotes())
+        rewrite::TraceNote(
+            Cat("merges axes of the product first, which saves padding of tiles: ", Text(merges)));
       std::vector<Opt> out = merges;
       out.insert(out.end(), merged.plan.opts().begin(), merged.plan.opts().end());
       return out;

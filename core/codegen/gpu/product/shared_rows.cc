@@ -4,6 +4,7 @@
 #include <set>
 #include <vector>
 
+#include "core/base/target/machine_facts.h"
 #include "core/ir/build.h"
 #include "core/rules/index_expr.h"
 
@@ -13,13 +14,12 @@ using ir::Op;
 using ir::UOp;
 
 namespace {
-constexpr int64_t kWordBytes = 4;
 constexpr int64_t kLineWords = 32;  // 128 bytes: addresses that agree in all bits from bit 7 on
 }  // namespace
 
 SharedRows SharedRows::Swizzled(int64_t rows, int64_t words, int64_t span_bytes) {
   SharedRows out(rows, words);
-  out.stride_ = span_bytes / kWordBytes;
+  out.stride_ = span_bytes / kSharedWordBytes;
   out.spans_ = words / out.stride_;
   return out;
 }
@@ -33,14 +33,14 @@ int64_t SharedRows::WidestSpan(int64_t bytes) {
 
 int64_t SharedRows::size() const {
   if (spans_ == 0) return rows_ * stride_;
-  constexpr int64_t kWords = ir::GroupMma::kAlignment / kWordBytes;
+  constexpr int64_t kWords = ir::GroupMma::kAlignment / kSharedWordBytes;
   return (rows_ * stride_ * spans_ + kWords - 1) / kWords * kWords;
 }
 
 int64_t SharedRows::At(int64_t row, int64_t word) const {
   if (spans_ == 0) return row * stride_ + word;
   const int64_t plain = (word / stride_ * rows_ + row) * stride_ + word % stride_;
-  return Matrix(true).Swizzled(plain * kWordBytes) / kWordBytes;
+  return Matrix(true).Swizzled(plain * kSharedWordBytes) / kSharedWordBytes;
 }
 
 UOp SharedRows::Start(ir::UOpContext& ctx, UOp row, UOp word) const {
@@ -77,7 +77,7 @@ UOp SharedRows::Index(ir::UOpContext& ctx, UOp row, UOp word) const {
 }
 
 ir::SharedMatrix SharedRows::Matrix(bool along_sum) const {
-  ir::SharedMatrix out{stride_ * kWordBytes, along_sum};
+  ir::SharedMatrix out{stride_ * kSharedWordBytes, along_sum};
   out.stride = kAtomRows * out.span;
   if (!along_sum) out.lead = rows_ * out.span;
   return out;
@@ -85,8 +85,8 @@ ir::SharedMatrix SharedRows::Matrix(bool along_sum) const {
 
 int64_t WordsOfOneBank(std::span<const int64_t> words) {
   const std::set<int64_t> different(words.begin(), words.end());
-  std::vector<int64_t> in_bank(SharedRows::kBanks);
-  for (const int64_t word : different) ++in_bank[static_cast<size_t>(word % SharedRows::kBanks)];
+  std::vector<int64_t> in_bank(kSharedBanks);
+  for (const int64_t word : different) ++in_bank[static_cast<size_t>(word % kSharedBanks)];
   return *std::ranges::max_element(in_bank);
 }
 

@@ -24,9 +24,7 @@ namespace uopd::codegen {
 
 class SharedRows {
  public:
-  static constexpr int64_t kBanks = 32;  // of 32-bit words
-  static constexpr int64_t kPiece = 4;   // words
-  static constexpr int64_t kAtomRows = 8;
+  static constexpr int64_t kPiece = 4;  // words
   static constexpr int64_t kSpanBytes[] = {128, 64, 32};
 
   // Padded. REQUIRES: positive numbers.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "core/codegen/opts/choose/heuristic.h"
 
+#include "core/base/text.h"
 #include "core/codegen/attention/online/choose_online.h"
 #include "core/codegen/machine.h"
 #include "core/codegen/opts/plan_kernel.h"
+#include "core/rewrite/rewrite_trace.h"
 
 namespace uopd::codegen {
 
@@ -19,6 +21,11 @@ std::vector<Opt> HeuristicOpts(ir::UOpContext& ctx, ir::UOp sink, const Target& 
   }
   if (const auto online = ChooseOnline(ctx, sink, target)) {
     std::vector<Opt> out = {online->opt};
+    if (rewrite::TracesNotes()) {
+      rewrite::TraceNote(
+          Cat("computes rows in key tiles, because arrays for whole rows are larger than ",
+              machine.row_bytes(target), " bytes: ", Text(out)));
+    }
     const std::vector<Opt> others = HeuristicOpts(ctx, online->sink, target);
     out.insert(out.end(), others.begin(), others.end());
     return out;

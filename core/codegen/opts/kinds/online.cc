@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ONLINE: the row of a maximum is computed in blocks (attention/online/online.h).
+// ONLINE: the row of a maximum is computed in key tiles (attention/online/online.h).
 #include "core/codegen/attention/online/online.h"
 
 #include "core/codegen/opts/opt_row.h"

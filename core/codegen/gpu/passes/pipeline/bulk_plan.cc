@@ -6,6 +6,7 @@
 #include <map>
 
 #include "absl/container/flat_hash_map.h"
+#include "core/base/target/machine_facts.h"
 #include "core/ir/analysis/eval.h"
 #include "core/ir/build.h"
 #include "core/ir/dtype.h"
@@ -21,7 +22,7 @@ using ir::UOp;
 using rules::IndexProduct;
 using rules::IndexSum;
 
-constexpr int64_t kPieceWords = 4, kWordBytes = 4, kAtomRows = 8;
+constexpr int64_t kPieceWords = 4;
 
 // Values that only the thread's number decides.
 class ThreadValues {
@@ -126,7 +127,7 @@ std::optional<Spans> MaybeSpans(ir::UOpContext& ctx, std::span<const UOp> stores
   TensorMap layout;
   layout.span = span;
   const ThreadValues values(ctx, thread);
-  const int64_t threads = thread.src(0).const_int(), in_span = span / kWordBytes;
+  const int64_t threads = thread.src(0).const_int(), in_span = span / kSharedWordBytes;
   std::map<int64_t, int64_t> pieces;  // number of a piece in the array -> word of the buffer
   Spans out;
   for (UOp store : stores) {
@@ -145,7 +146,8 @@ std::optional<Spans> MaybeSpans(ir::UOpContext& ctx, std::span<const UOp> stores
       const auto to_word = at.MaybeAt(values, t), from_word = source.MaybeAt(values, t);
       if (!to_word || !from_word || *from_word < 0 || *to_word < 0 || *to_word % kPieceWords != 0)
         return std::nullopt;
-      const int64_t piece = layout.Swizzled(*to_word * kWordBytes) / (kPieceWords * kWordBytes);
+      const int64_t piece =
+          layout.Swizzled(*to_word * kSharedWordBytes) / (kPieceWords * kSharedWordBytes);
       if (!pieces.emplace(piece, *from_word).second) return std::nullopt;
     }
   }
@@ -179,15 +181,15 @@ std::optional<BulkPlan> MaybeBulkPlan(ir::UOpContext& ctx, std::span<const UOp> 
                                       int64_t span) {
   const auto spans = MaybeSpans(ctx, stores, thread, span);
   if (!spans || spans->begin.size() < 2) return std::nullopt;
-  const int64_t width = span / kWordBytes, row = spans->begin[1] - spans->begin[0];
+  const int64_t width = span / kSharedWordBytes, row = spans->begin[1] - spans->begin[0];
   const UOp elements = (*ctx.ShapeOf(spans->from))[0];
   if (row < width || !elements.Is(Op::CONST)) return std::nullopt;
   const int64_t box_rows = RowsOfABox(spans->begin, row);
   if (box_rows == 0 || box_rows % kAtomRows != 0) return std::nullopt;
   BulkPlan out;
   out.from = spans->from;
-  out.map = {spans->from.slot(), kWordBytes,       span, {row, elements.const_int() / row},
-             {row * kWordBytes}, {width, box_rows}};
+  out.map = {spans->from.slot(),       kSharedWordBytes, span, {row, elements.const_int() / row},
+             {row * kSharedWordBytes}, {width, box_rows}};
   if (!out.map.MaybeWrong().empty()) return std::nullopt;
   // A term that steps along rows, or inside of one.
   UOp x0 = ctx.Idx(0), y0 = ctx.Idx(0);

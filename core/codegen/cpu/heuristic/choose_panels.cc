@@ -1,10 +1,23 @@
 // SPDX-License-Identifier: MIT
-#include "core/codegen/cpu/heuristic/panel_opts.h"
-
+// The step ChoosePanels of the heuristic (heuristic.cc): opts that cut reductions into panels,
+// BLOCK, PACK and PREFETCH. They bring PACKs of their own, so a kernel with panels gets no further
+// ones.
+//
+// A product of few rows with a large matrix reads the matrix once, from memory. A tile reads a
+// narrow strip of it, a few lines of each row, and every row is on another page: processors do not
+// foresee that. A panel reads long parts of few rows, copies them, and multiplies the copy with all
+// rows. The partial sums of the panel stay in a cache.
+//
+// The gradient of the weights of a convolution sums over images, rows and columns, and its vectors
+// lie along the columns. What one tile reads is longer than the first-level cache, and the next
+// tile reads most of it again. A panel is so short that it stays in that cache for all tiles that
+// read it.
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
 
+#include "core/codegen/cpu/heuristic/heuristic_steps.h"
+#include "core/codegen/cpu/heuristic/memory_opts.h"
 #include "core/codegen/opts/opt_plan.h"
 #include "core/codegen/passes/vectors/vectorise.h"
 #include "core/ir/graph.h"
@@ -125,8 +138,7 @@ double BytesOfTile(ir::UOpContext& ctx, UOp sink, std::span<const MemoryAxis> ax
   return all;
 }
 
-}  // namespace
-
+// The same for sums over at least two axes with vectors along one of them.
 std::vector<Opt> LongSumOpts(ir::UOpContext& ctx, UOp sink, const Target& target,
                              std::span<const MemoryAxis> axes) {
   if (!IsOneSum(ctx, sink) || target.caches.empty()) return {};
@@ -171,6 +183,8 @@ std::vector<Opt> LongSumOpts(ir::UOpContext& ctx, UOp sink, const Target& target
   return left < static_cast<int64_t>(kFewestRows) ? std::vector<Opt>() : out;
 }
 
+// To be applied in this order, all of them or none; empty if the kernel is no such product. `axes`
+// are those of Axes(ctx, sink). REQUIRES: the kernel has no TC.
 std::vector<Opt> PanelOpts(ir::UOpContext& ctx, UOp sink, const Target& target,
                            std::span<const MemoryAxis> axes) {
   const auto product = MaybeFewRows(ctx, sink, target, axes);
@@ -200,5 +214,25 @@ std::vector<Opt> PanelOpts(ir::UOpContext& ctx, UOp sink, const Target& target,
   out.push_back(prefetch);
   return out;
 }
+
+// All opts of panels apply, or none is added.
+bool AddPanels(CpuChoice& choice) {
+  const KernelFacts& facts = choice.facts;
+  if (!CanPack(facts) || choice.plan.maybe_instruction() != nullptr) return false;
+  const std::vector<MemoryAxis> axes = MemoryAxes(choice);
+  std::vector<Opt> opts = PanelOpts(facts.ctx, facts.sink, facts.target, axes);
+  if (opts.empty()) opts = LongSumOpts(facts.ctx, facts.sink, facts.target, axes);
+  const std::vector<Opt> before = choice.plan.opts();
+  for (const Opt& opt : opts) {
+    if (choice.Try(opt)) continue;
+    choice.Restore(before);
+    return false;
+  }
+  return !opts.empty();
+}
+
+}  // namespace
+
+void ChoosePanels(CpuChoice& choice) { choice.has_panels = AddPanels(choice); }
 
 }  // namespace uopd::codegen
