@@ -36,7 +36,7 @@ Loaded FromEntry(GetResult found, GetOutcome lookup) {
 class Load {
  public:
   Load(Store& store, const Key& key, const LoadOptions& options, const LoadGroup::Compute& compute,
-       const WaitLimits& limits, GetOutcome lookup)
+       const WorkLimits& limits, GetOutcome lookup)
       : store_(store),
         key_(key),
         options_(options),
@@ -105,9 +105,7 @@ class Load {
   absl::StatusOr<std::optional<Loaded>> UnderLease(int64_t token) {
     const LeaseKeeper::Scope lease(store_.keeper(), key_.address(), token, options_.lease_ttl_us,
                                    options_.strict_lease);
-    const WaitLimits limits{.deadline = limits_.deadline, .cancelled = [&] {
-                              return lease.lost() || (limits_.cancelled && limits_.cancelled());
-                            }};
+    const WorkLimits limits = limits_.Or([&] { return lease.lost(); });
     start_ = std::chrono::steady_clock::now();
     absl::StatusOr<std::string> bytes = compute_(limits);
     if (!bytes.ok()) {
@@ -134,7 +132,7 @@ class Load {
   absl::StatusOr<std::optional<Loaded>> Await() {
     const int64_t begin_ns = NowNs();
     if (!until_) until_ = SteadyNow() + store_.patience().Of(options_.patience);
-    const WaitLimits limits{.deadline = std::min(limits_.deadline, *until_),
+    const WorkLimits limits{.deadline = std::min(limits_.deadline, *until_),
                             .cancelled = limits_.cancelled};
     const WatchOutcome watched = store_.WatchReady(key_, limits);
     metrics::LeaseWait({key_.store()}).Observe(static_cast<double>(NowNs() - begin_ns) * 1e-9);
@@ -166,7 +164,7 @@ class Load {
   const Key& key_;
   const LoadOptions& options_;
   const LoadGroup::Compute& compute_;
-  const WaitLimits& limits_;
+  const WorkLimits& limits_;
   const GetOutcome lookup_;
   std::chrono::steady_clock::time_point start_;
   std::optional<Deadline> until_;  // of all waits; set by the first
@@ -204,7 +202,7 @@ absl::StatusOr<Loaded> LoadGroup::LoadOrCompute(Store& store, const Key& key,
   const int64_t begin_ns = NowNs();
   auto result = (reads ? flights_ : anew_)
                     .Do(key.address(), options.limits,
-                        [&](const WaitLimits& limits) -> absl::StatusOr<Loaded> {
+                        [&](const WorkLimits& limits) -> absl::StatusOr<Loaded> {
                           return Load(store, key, options, compute, limits, lookup).Run();
                         });
   if (result.waited) {

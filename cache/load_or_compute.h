@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "cache/base/wait/single_flight.h"
 #include "cache/store.h"
+#include "core/base/work_limits.h"
 
 namespace uopd::cache {
 
@@ -38,7 +39,7 @@ enum class Use {
 };
 
 struct LoadOptions {
-  WaitLimits limits;
+  WorkLimits limits;
   // Positive: take a lease with this time to live. Other processes wait this long if the owner
   // dies.
   int64_t lease_ttl_us = 0;
@@ -64,7 +65,7 @@ struct LoadOptions {
 class LoadGroup {
  public:
   // Its argument is the limits of all callers together (single_flight.h).
-  using Compute = std::function<absl::StatusOr<std::string>(const WaitLimits&)>;
+  using Compute = std::function<absl::StatusOr<std::string>(const WorkLimits&)>;
 
   absl::StatusOr<Loaded> LoadOrCompute(Store& store, const Key& key, const LoadOptions& options,
                                        const Compute& compute);

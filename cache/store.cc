@@ -279,7 +279,7 @@ std::optional<WatchOutcome> Store::LookReady(const Key& key) {
   return WatchOutcome::kLeaseFree;
 }
 
-WatchOutcome Store::WatchReady(const Key& key, const WaitLimits& limits) {
+WatchOutcome Store::WatchReady(const Key& key, const WorkLimits& limits) {
   return bell_.WaitFor(limits, [&](WatchOutcome* outcome) {
     const std::optional<WatchOutcome> seen = LookReady(key);
     if (seen) *outcome = *seen;

@@ -25,6 +25,7 @@
 #include "cache/cluster/cluster.h"
 #include "cache/cluster/refill.h"
 #include "cache/file/file_tier.h"
+#include "core/base/work_limits.h"
 
 namespace uopd::cache {
 
@@ -83,7 +84,7 @@ class Store final : public Admin {
   LeaseKeeper& keeper() { return keeper_; }
   Leases& leases() { return *leases_; }
   // Waits until the key has a value or nobody holds its lease.
-  WatchOutcome WatchReady(const Key& key, const WaitLimits& limits);
+  WatchOutcome WatchReady(const Key& key, const WorkLimits& limits);
   // One look of it: kReady or kLeaseFree; nullopt: somebody holds the lease.
   std::optional<WatchOutcome> LookReady(const Key& key);
   // How long those wait who watch for values of others.

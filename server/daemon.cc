@@ -119,18 +119,18 @@ absl::Status Daemon::StartServing(Listeners listeners, worker::ForkServer& forks
   UOPD_ASSIGN(engine_, engine::Engine::Create(config_, std::make_unique<engine::CoreCompiler>(),
                                               std::move(store), std::move(registry), &forks));
   UOPD_ASSIGN(engine::BundleKeys keys, ReadSealKeys(config_));
-  engine_->set_bundle_keys(std::move(keys));
+  engine_->operate().bundle_keys = std::move(keys);
   const auto limit = std::chrono::steady_clock::now() + kForkServerLimit;
   if (absl::Status status = forks.AwaitUp({limit, nullptr}); !status.ok()) {
     UOPD_LOG(kError, "serving without workers", {"status", forks.Unready()});
   }
-  Publish(engine_->GetReadiness(false));  // what the first scrape sees
+  Publish(engine_->health().GetReadiness(false));  // what the first scrape sees
   UOPD_ASSIGN(rpc_, rpc::Server::Start(*engine_, config_, std::move(listeners.rpc)));
   std::string http_address;
   if (listeners.maybe_http != nullptr) {
     UOPD_ASSIGN(http_,
                 http::HttpServer::Start(std::move(listeners.maybe_http), [engine = engine_.get()] {
-                  const engine::Readiness now = engine->GetReadiness(true);
+                  const engine::Readiness now = engine->health().GetReadiness(true);
                   const std::string degraded = Texts(now.degraded, "\n");
                   return http::Readiness{Texts(now.not_ready, "; "),
                                          degraded.empty() ? "" : degraded + "\n"};
@@ -156,7 +156,7 @@ void Daemon::Reload(const Config& config) {
 }
 
 void Daemon::ReloadTenants() {
-  if (const absl::Status status = engine_->ReloadTenants(config_); !status.ok()) {
+  if (const absl::Status status = engine_->tenants().Reload(config_); !status.ok()) {
     UOPD_LOG(kError, "not all tokens and operators are as the settings say", {"status", status});
   }
 }
@@ -166,10 +166,10 @@ std::string Daemon::Serving() const {
              http_ != nullptr ? Cat(", HTTP at ", http_->address()) : std::string());
 }
 
-void Daemon::Touch() const { (void)engine_->GetReadiness(false); }
+void Daemon::Touch() const { (void)engine_->health().GetReadiness(false); }
 
 bool Daemon::End(const std::function<void(const char* part)>& begin) {
-  engine_->Leave();
+  engine_->gate().Leave();
   rpc_->SetNotServing();
   if (const auto delay = config_.server_drain_delay_ms(); delay.count() > 0) {
     UOPD_LOG(kInfo, "still serving, until load balancers send nothing more", {"ms", delay.count()});

@@ -5,14 +5,6 @@
 
 namespace uopd {
 
-absl::Status CancelledByCaller() {
-  return absl::CancelledError("request was cancelled by its caller");
-}
-
-absl::Status DeadlinePassed() {
-  return absl::DeadlineExceededError("deadline passed while the request was being served");
-}
-
 bool Interrupt::Look() {
   using std::chrono::microseconds;
   if (raised()) {
@@ -20,9 +12,9 @@ bool Interrupt::Look() {
     return true;
   }
   const Clock::time_point now = Clock::now();
-  if (cancelled_ && cancelled_()) {
+  if (limits_.IsCancelled()) {
     status_ = CancelledByCaller();
-  } else if (now >= deadline_) {
+  } else if (now >= limits_.deadline) {
     status_ = DeadlinePassed();
   }
   if (!fixed_) {

@@ -3,8 +3,9 @@
 //
 // A phase that may run long is given an Interrupt and polls it in its loops. Most polls only count
 // down an integer. When the countdown ends, the poll *looks*: it reads the clock and calls
-// `cancelled`. The number of polls between two looks adapts to the time that they took, so that
-// there is a look about every 100 us of work, however long the work between two polls takes.
+// WorkLimits::cancelled. The number of polls between two looks adapts to the time that they took,
+// so that there is a look about every 100 us of work, however long the work between two polls
+// takes.
 //
 //   quiet --deadline passed or cancelled() at a look--> raised, for good
 //
@@ -15,19 +16,18 @@
 #pragma once
 #include <chrono>
 #include <cstdint>
-#include <functional>
+#include <utility>
 
 #include "core/base/status.h"
+#include "core/base/work_limits.h"
 
 namespace uopd {
 
 class Interrupt {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = WorkLimits::Clock;
 
-  // `maybe_cancelled` null: only the deadline ends the work.
-  explicit Interrupt(Clock::time_point deadline, std::function<bool()> maybe_cancelled = nullptr)
-      : deadline_(deadline), cancelled_(std::move(maybe_cancelled)), looked_(Clock::now()) {}
+  explicit Interrupt(WorkLimits limits) : limits_(std::move(limits)), looked_(Clock::now()) {}
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
 
@@ -61,24 +61,12 @@ class Interrupt {
 
   bool Look();
 
-  const Clock::time_point deadline_;
-  const std::function<bool()> cancelled_;
+  const WorkLimits limits_;
   Clock::time_point looked_;
   int32_t left_ = kFirstInterval;      // steps until the next look
   int32_t interval_ = kFirstInterval;  // steps between two looks
   bool fixed_ = false;
   absl::Status status_;
 };
-
-// The two statuses of a raised Interrupt. Also for code that stops for the same reason without an
-// Interrupt.
-absl::Status CancelledByCaller();
-absl::Status DeadlinePassed();
-
-// True for the codes of these two statuses. They are about the caller and say nothing about the
-// work.
-inline bool IsAboutCaller(const absl::Status& status) {
-  return absl::IsCancelled(status) || absl::IsDeadlineExceeded(status);
-}
 
 }  // namespace uopd

@@ -133,6 +133,17 @@ bool LaunchSize::Decode(ByteReader& in, size_t variables, LaunchSize& out) {
   return true;
 }
 
+LaunchShape LaunchGeometry::At(std::span<const int64_t> variables) const {
+  LaunchShape out;
+  for (int i = 0; i < 3; ++i) {
+    out.grid[i] = grid[i].Evaluate(variables);
+    out.block[i] = block[i].Evaluate(variables);
+  }
+  out.shared_bytes = shared_bytes;
+  out.maps = maps;
+  return out;
+}
+
 void LaunchGeometry::Encode(std::string& out) const {
   for (const LaunchSize& size : grid) size.Encode(out);
   for (const LaunchSize& size : block) size.Encode(out);

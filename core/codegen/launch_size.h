@@ -12,7 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/base/bytes.h"
-#include "core/base/target/tensor_map.h"
+#include "core/base/target/launch_shape.h"
 #include "core/ir/op.h"
 #include "core/ir/uop.h"
 
@@ -58,6 +58,8 @@ struct LaunchGeometry {
   std::vector<TensorMap> maps;  // what the kernel copies boxes of, in the order of its parameters
   bool operator==(const LaunchGeometry&) const = default;
 
+  // The dimensions for these values of the variables, as in LaunchSize::Evaluate.
+  LaunchShape At(std::span<const int64_t> variables) const;
   void Encode(std::string& out) const;
   static bool Decode(ByteReader& in, size_t variables, LaunchGeometry& out);
 };

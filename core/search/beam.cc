@@ -478,8 +478,8 @@ class Search {
   bool Full() const { return static_cast<int>(out_.trials.size()) >= options_.max_candidates; }
 
   bool CheckTime() {
-    if (!stopped_ && options_.cancelled && options_.cancelled()) Stop(StopReason::kCancelled);
-    if (!stopped_ && std::chrono::steady_clock::now() >= options_.deadline) {
+    if (!stopped_ && options_.limits.IsCancelled()) Stop(StopReason::kCancelled);
+    if (!stopped_ && std::chrono::steady_clock::now() >= options_.limits.deadline) {
       Stop(StopReason::kDeadline);
     }
     return !stopped_;

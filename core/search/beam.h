@@ -32,6 +32,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/work_limits.h"
 #include "core/search/cost_model.h"
 #include "core/search/measurer.h"
 #include "core/search/trial_book.h"
@@ -68,8 +69,7 @@ struct BeamOptions {
   // Called at the start of each of these threads, except the calling one. Null: not called.
   std::function<void()> on_thread;
   bool fast_math = false;
-  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
-  std::function<bool()> cancelled;             // polled; null: never cancelled
+  WorkLimits limits{};
   std::function<void(const Trial&)> progress;  // called after each trial; null: not called
   // Called after each step and at the end with what is known so far: trials, and counts of what was
   // not measured. Null: not called.

@@ -6,11 +6,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "core/base/status.h"
+#include "core/base/target/launch_shape.h"
 #include "core/base/target/target.h"
-#include "core/base/target/tensor_map.h"
 
 namespace uopd::devices {
 
@@ -28,17 +27,6 @@ struct KernelCode {
   std::string entry;                        // symbol to call
   std::string bytes;
   ArgLayout args;
-};
-
-// Every dimension is at least 1 and at most what the Target allows. A CPU runs grid[0] threads and
-// has no blocks.
-struct LaunchShape {
-  int64_t grid[3] = {1, 1, 1};
-  int64_t block[3] = {1, 1, 1};
-  int64_t shared_bytes = 0;
-  // What the kernel copies boxes of; only where Target::bulk_copies. They follow the other
-  // arguments, in this order.
-  std::vector<TensorMap> maps;
 };
 
 // One buffer argument: the kernel gets the address of byte `offset`. The pointer is borrowed for

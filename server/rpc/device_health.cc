@@ -12,7 +12,7 @@ constexpr std::chrono::seconds kBetweenLooks{1};
 
 DeviceHealth::DeviceHealth(engine::Engine& engine, grpc::HealthCheckServiceInterface& service)
     : engine_(engine), service_(service) {
-  for (const auto& [name, ready] : engine_.ReadyDevices(false)) {
+  for (const auto& [name, ready] : engine_.health().ReadyDevices(false)) {
     service_.SetServingStatus("device/" + name, ready);
   }
   thread_ = std::thread([this] { Watch(); });
@@ -36,7 +36,7 @@ void DeviceHealth::Watch() {
         return;
       }
     }
-    for (const auto& [name, ready] : engine_.ReadyDevices(true)) {
+    for (const auto& [name, ready] : engine_.health().ReadyDevices(true)) {
       service_.SetServingStatus("device/" + name, ready);
     }
   }

@@ -26,7 +26,7 @@ void Describe(engine::Engine& engine, engine::DeviceState& state, v1::DeviceDesc
   out.set_model(device.info().model);
   out.set_target(device.target().Key());
   const Speeds none = *Speeds::FromText("");
-  const Speeds measured = engine.measured_speeds().Get(state).value_or(none);
+  const Speeds measured = engine.operate().speeds.Get(state).value_or(none);
   for (const Speeds::Field& field : Speeds::Fields()) {
     const double assumed = device.target().speeds.*field.value, found = measured.*field.value;
     if (assumed == 0 && found == 0) continue;

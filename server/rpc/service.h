@@ -15,10 +15,9 @@ namespace uopd::rpc {
 class Service final : public v1::UopdService::CallbackService {
  public:
   Service(engine::Engine& engine, ServiceLimits limits, StreamLimits stream_limits)
-      : engine_(engine),
-        limits_(limits),
-        stream_limits_(stream_limits),
-        watch_([&engine] { return WatchLimits{engine.stream_idle(), engine.draining()}; }) {}
+      : engine_(engine), limits_(limits), stream_limits_(stream_limits), watch_([&engine] {
+          return WatchLimits{engine.settings().stream_idle(), engine.gate().draining()};
+        }) {}
 
 #define UOPD_UNARY(name, audience)                                                               \
   grpc::ServerUnaryReactor* name(grpc::CallbackServerContext* context,                           \

@@ -62,35 +62,21 @@ absl::StatusOr<std::string> Fetch(int fd, uint64_t size) {
   return out;
 }
 
+// Timeout for poll(2): milliseconds until the limits have to be checked; -1: never.
+int PollTimeoutMs(const WorkLimits& limits) {
+  if (!limits.cancelled && limits.deadline == WorkLimits::Clock::time_point::max()) return -1;
+  const auto left = limits.NextCheck() - WorkLimits::Clock::now();
+  const int64_t ms = std::chrono::ceil<std::chrono::milliseconds>(left).count();
+  return static_cast<int>(std::clamp<int64_t>(ms, 0, INT_MAX));
+}
+
 }  // namespace
 
-absl::Status Patience::Check() const {
-  if (cancelled != nullptr && *cancelled && (*cancelled)()) {
-    return absl::CancelledError("cancelled while waiting for a worker");
-  }
-  if (Clock::now() >= deadline) {
-    return absl::DeadlineExceededError("the deadline passed while waiting for a worker");
-  }
-  return absl::OkStatus();
-}
-
-int Patience::PollTimeoutMs() const {
-  int64_t ms = -1;
-  if (deadline != Clock::time_point::max()) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-    ms = std::clamp<int64_t>(left.count(), 0, INT_MAX);
-  }
-  if (cancelled != nullptr && *cancelled) {
-    ms = ms < 0 ? kCancelPoll.count() : std::min<int64_t>(ms, kCancelPoll.count());
-  }
-  return static_cast<int>(ms);
-}
-
-absl::Status FrameChannel::Wait(short events, const Patience& patience) const {
+absl::Status FrameChannel::Wait(short events, const WorkLimits& limits) const {
   for (;;) {
-    UOPD_TRY(patience.Check());
+    UOPD_TRY(WithFrame(limits.Check(), "waiting for a worker"));
     pollfd fds[2] = {{socket_.get(), events, 0}, {pidfd_, POLLIN, 0}};
-    const int n = poll(fds, pidfd_ >= 0 ? 2 : 1, patience.PollTimeoutMs());
+    const int n = poll(fds, pidfd_ >= 0 ? 2 : 1, PollTimeoutMs(limits));
     if (n < 0 && errno != EINTR) return absl::InternalError(Cat("poll: ", std::strerror(errno)));
     if (n <= 0) continue;
     // What a process wrote before it died is still read.
@@ -99,11 +85,11 @@ absl::Status FrameChannel::Wait(short events, const Patience& patience) const {
   }
 }
 
-absl::Status FrameChannel::SendAll(std::string_view data, int fd, const Patience& patience) {
+absl::Status FrameChannel::SendAll(std::string_view data, int fd, const WorkLimits& limits) {
   while (!data.empty()) {
     const ssize_t n = SendPacket(socket_.get(), std::as_bytes(std::span(data)), fd, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-      UOPD_TRY(Wait(POLLOUT, patience));
+      UOPD_TRY(Wait(POLLOUT, limits));
       continue;
     }
     if (n < 0) return Gone(std::strerror(errno));
@@ -114,13 +100,13 @@ absl::Status FrameChannel::SendAll(std::string_view data, int fd, const Patience
 }
 
 absl::Status FrameChannel::ReceiveAll(char* data, size_t size, UniqueFd* fd,
-                                      const Patience& patience) {
+                                      const WorkLimits& limits) {
   for (size_t at = 0; at < size;) {
     UniqueFd came;
     const ssize_t n = ReceivePacket(
         socket_.get(), std::as_writable_bytes(std::span(data + at, size - at)), came, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-      UOPD_TRY(Wait(POLLIN, patience));
+      UOPD_TRY(Wait(POLLIN, limits));
       continue;
     }
     if (n < 0 && errno == EBADMSG) return Malformed("several descriptors");
@@ -135,7 +121,7 @@ absl::Status FrameChannel::ReceiveAll(char* data, size_t size, UniqueFd* fd,
   return absl::OkStatus();
 }
 
-absl::Status FrameChannel::Send(std::string_view payload, const Patience& patience) {
+absl::Status FrameChannel::Send(std::string_view payload, const WorkLimits& limits) {
   Header header;
   header.size = payload.size();
   UniqueFd memory;
@@ -145,13 +131,13 @@ absl::Status FrameChannel::Send(std::string_view payload, const Patience& patien
   }
   std::string data(reinterpret_cast<const char*>(&header), sizeof header);
   if (!memory) data += payload;
-  return SendAll(data, memory.get(), patience);
+  return SendAll(data, memory.get(), limits);
 }
 
-absl::StatusOr<std::string> FrameChannel::Receive(const Patience& patience, size_t max_bytes) {
+absl::StatusOr<std::string> FrameChannel::Receive(const WorkLimits& limits, size_t max_bytes) {
   Header header;
   UniqueFd memory;
-  UOPD_TRY(ReceiveAll(reinterpret_cast<char*>(&header), sizeof header, &memory, patience));
+  UOPD_TRY(ReceiveAll(reinterpret_cast<char*>(&header), sizeof header, &memory, limits));
   if (header.magic != kMagic) return Malformed("not a header");
   if (header.size > max_bytes) return Malformed("too large");
   if (header.where == kMemfd) {
@@ -162,7 +148,7 @@ absl::StatusOr<std::string> FrameChannel::Receive(const Patience& patience, size
     return Malformed("bad placement");
   }
   std::string out(header.size, '\0');
-  UOPD_TRY(ReceiveAll(out.data(), out.size(), nullptr, patience));
+  UOPD_TRY(ReceiveAll(out.data(), out.size(), nullptr, limits));
   return out;
 }
 

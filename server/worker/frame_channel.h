@@ -9,29 +9,14 @@
 // Owns its socket. One thread at a time. After an error the stream is out of step and the channel
 // cannot be used any more. Exception: CANCELLED or DEADLINE_EXCEEDED before the first byte.
 #pragma once
-#include <chrono>
-#include <functional>
 #include <string>
 #include <string_view>
 
 #include "core/base/status.h"
 #include "core/base/unique_fd.h"
+#include "core/base/work_limits.h"
 
 namespace uopd::worker {
-
-// How long to wait. While waiting, `cancelled` is called every kCancelPoll. Null: never cancelled.
-struct Patience {
-  using Clock = std::chrono::steady_clock;
-  static constexpr std::chrono::milliseconds kCancelPoll{10};
-
-  Clock::time_point deadline = Clock::time_point::max();
-  const std::function<bool()>* cancelled = nullptr;
-
-  // CANCELLED or DEADLINE_EXCEEDED once the patience has ended; otherwise OK.
-  absl::Status Check() const;
-  // Timeout for poll(2): milliseconds until the next Check is necessary; -1: none.
-  int PollTimeoutMs() const;
-};
 
 class FrameChannel {
  public:
@@ -47,15 +32,15 @@ class FrameChannel {
   void WatchProcess(int pidfd) { pidfd_ = pidfd; }
 
   // UNAVAILABLE: the other end is gone. RESOURCE_EXHAUSTED: no memory for the payload.
-  absl::Status Send(std::string_view payload, const Patience& patience);
+  absl::Status Send(std::string_view payload, const WorkLimits& limits);
   // UNAVAILABLE: the other end is gone. DATA_LOSS: the received bytes are not a frame.
-  absl::StatusOr<std::string> Receive(const Patience& patience, size_t max_bytes = kMaxBytes);
+  absl::StatusOr<std::string> Receive(const WorkLimits& limits, size_t max_bytes = kMaxBytes);
 
  private:
   // Waits for `events` on the socket.
-  absl::Status Wait(short events, const Patience& patience) const;
-  absl::Status SendAll(std::string_view data, int fd, const Patience& patience);
-  absl::Status ReceiveAll(char* data, size_t size, UniqueFd* fd, const Patience& patience);
+  absl::Status Wait(short events, const WorkLimits& limits) const;
+  absl::Status SendAll(std::string_view data, int fd, const WorkLimits& limits);
+  absl::Status ReceiveAll(char* data, size_t size, UniqueFd* fd, const WorkLimits& limits);
 
   UniqueFd socket_;
   int pidfd_ = -1;

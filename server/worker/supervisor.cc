@@ -103,15 +103,13 @@ void Supervisor::EndIdle() {
   for (WorkerPtr& worker : idle) End(std::move(worker), true);
 }
 
-absl::StatusOr<Supervisor::WorkerPtr> Supervisor::Take(const Patience& patience) {
+absl::StatusOr<Supervisor::WorkerPtr> Supervisor::Take(const WorkLimits& limits) {
   for (;;) {
-    UOPD_TRY(patience.Check());  // without the lock, because `cancelled` is the caller's code
+    UOPD_TRY(limits.Check());  // without the lock, because `cancelled` is the caller's code
     WorkerPtr found;
     {
       MutexLock lock(mu_);
-      const auto until =
-          std::min(patience.deadline, Patience::Clock::now() + Patience::kCancelPoll);
-      const bool free = lock.WaitUntil(freed_, until, [&]() UOPD_REQUIRES(mu_) {
+      const bool free = lock.WaitUntil(freed_, limits.NextCheck(), [&]() UOPD_REQUIRES(mu_) {
         return !idle_.empty() || stats_.workers < options_.max_workers;
       });
       if (!free) continue;
@@ -129,7 +127,7 @@ absl::StatusOr<Supervisor::WorkerPtr> Supervisor::Take(const Patience& patience)
     MutexLock lock(mu_);
     ++stats_.lost_idle;
   }
-  auto process = forks_.Spawn(options_.setup, patience);
+  auto process = forks_.Spawn(options_.setup, limits);
   MutexLock lock(mu_);
   if (!process.ok()) {
     --stats_.workers;
@@ -174,29 +172,26 @@ Supervisor::Ending Supervisor::End(WorkerPtr worker, bool kill) {
 }
 
 absl::Status Supervisor::Offer(Worker& worker, const std::string& frame,
-                               const Patience& patience) const {
-  const auto limit = Patience::Clock::now() + options_.offer_limit;
+                               const WorkLimits& limits) const {
   StopWatch watch(worker.process.pid, options_.look);
-  const std::function<bool()> cancelled = [&] {
-    return watch.SeesStopped() || (*patience.cancelled && (*patience.cancelled)());
-  };
-  const Patience offering{std::min(patience.deadline, limit), &cancelled};
+  WorkLimits offering = limits.Or([&] { return watch.SeesStopped(); });
+  offering.deadline = std::min(limits.deadline, WorkLimits::Clock::now() + options_.offer_limit);
   absl::Status status = worker.channel.Send(frame, offering);
   if (status.ok()) {
     auto accepted = worker.channel.Receive(offering, 16);
     if (accepted.ok() && *accepted == std::string_view(&kAccepted, 1)) return absl::OkStatus();
     status = accepted.ok() ? absl::DataLossError("not a reply of a worker") : accepted.status();
   }
-  UOPD_TRY(patience.Check());
+  UOPD_TRY(limits.Check());
   return absl::UnavailableError(Cat("a worker did not accept its job: ", StatusText(status)));
 }
 
 absl::StatusOr<Supervisor::WorkerPtr> Supervisor::HandOver(const std::string& frame,
-                                                           const Patience& patience) {
+                                                           const WorkLimits& limits) {
   absl::Status last;
   for (int offer = 0; offer < kMaxOffers; ++offer) {
-    UOPD_ASSIGN(WorkerPtr worker, Take(patience));
-    last = Offer(*worker, frame, patience);
+    UOPD_ASSIGN(WorkerPtr worker, Take(limits));
+    last = Offer(*worker, frame, limits);
     if (last.ok()) return worker;
     End(std::move(worker), true);
     if (!absl::IsUnavailable(last)) break;
@@ -264,16 +259,13 @@ Supervisor::Attempt Supervisor::Judge(const absl::Status& why, const Ending& end
   return out;
 }
 
-Supervisor::Attempt Supervisor::Finish(WorkerPtr worker, const Job& job, const Patience& patience) {
-  const auto limit = Patience::Clock::now() + job.time_limit;
+Supervisor::Attempt Supervisor::Finish(WorkerPtr worker, const Job& job, const WorkLimits& limits) {
+  const auto limit = WorkLimits::Clock::now() + job.time_limit;
   const pid_t pid = worker->process.pid;
   StopWatch watch(pid, options_.look);
   bool stopped = false;
-  const std::function<bool()> cancelled = [&] {
-    stopped = watch.SeesStopped();
-    return stopped || (*patience.cancelled && (*patience.cancelled)());
-  };
-  const Patience running{std::min(patience.deadline, limit), &cancelled};
+  WorkLimits running = limits.Or([&] { return stopped = watch.SeesStopped(); });
+  running.deadline = std::min(limits.deadline, limit);
   auto frame = worker->channel.Receive(running, options_.max_answer_bytes);
   absl::StatusOr<JobAnswer> answer =
       frame.ok() ? DecodeAnswer(*frame) : absl::StatusOr<JobAnswer>(frame.status());
@@ -305,7 +297,7 @@ Supervisor::Attempt Supervisor::Finish(WorkerPtr worker, const Job& job, const P
   // If the stream has ended, the worker is ending. Its own status says more than our SIGKILL would.
   const Ending ending = End(std::move(worker), !absl::IsUnavailable(answer.status()));
   if (!late && !absl::IsCancelled(answer.status())) return Judge(answer.status(), ending);
-  if (late ? patience.deadline <= limit : !stopped) return {GaveUp(answer.status())};
+  if (late ? limits.deadline <= limit : !stopped) return {GaveUp(answer.status())};
   Attempt out;
   if (stopped) {
     out.fault = Fault::kOutside;
@@ -350,7 +342,7 @@ void Supervisor::Count(const JobResult& result) {
   }
 }
 
-JobResult Supervisor::RunJob(const Job& job, const Digest& digest, const Patience& patience) {
+JobResult Supervisor::RunJob(const Job& job, const Digest& digest, const WorkLimits& limits) {
   JobResult result;
   auto entry = quarantine_.Find(digest);
   if (!entry && options_.look_up) {
@@ -366,13 +358,13 @@ JobResult Supervisor::RunJob(const Job& job, const Digest& digest, const Patienc
   const std::string frame = EncodeJob(job.name, job.payload);
   int outside = 0, out_of_memory = 0;
   for (int attempts = 0; attempts < kMaxAttempts; ++attempts) {
-    auto worker = HandOver(frame, patience);
+    auto worker = HandOver(frame, limits);
     if (!worker.ok()) {
       result = GaveUp(worker.status());
       result.no_worker = result.outcome == JobResult::kFailed;
       return result;
     }
-    Attempt attempt = Finish(*std::move(worker), job, patience);
+    Attempt attempt = Finish(*std::move(worker), job, limits);
     result = std::move(attempt.result);
     if (attempt.fault == Fault::kJobs) Blame(job, digest, false, result);
     if (attempt.fault == Fault::kJobs || attempt.fault == Fault::kNobodys) return result;
@@ -389,9 +381,8 @@ JobResult Supervisor::RunJob(const Job& job, const Digest& digest, const Patienc
   return result;
 }
 
-JobResult Supervisor::Run(const Job& job, std::chrono::steady_clock::time_point deadline,
-                          const std::function<bool()>& cancelled) {
-  JobResult result = RunJob(job, JobDigest(job), Patience{deadline, &cancelled});
+JobResult Supervisor::Run(const Job& job, const WorkLimits& limits) {
+  JobResult result = RunJob(job, JobDigest(job), limits);
   Count(result);
   return result;
 }

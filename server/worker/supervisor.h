@@ -45,6 +45,7 @@
 #include "core/base/digest.h"
 #include "core/base/mutex.h"
 #include "core/base/status.h"
+#include "core/base/work_limits.h"
 #include "server/worker/fork/fork_server.h"
 #include "server/worker/frame_channel.h"
 #include "server/worker/quarantine.h"
@@ -135,12 +136,8 @@ class Supervisor {
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
 
-  // Waits for a worker, runs the job in it and waits for the answer, all until `deadline`. Calls
-  // `cancelled` (may be null) every few milliseconds.
-  JobResult Run(
-      const Job& job,
-      std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max(),
-      const std::function<bool()>& cancelled = nullptr) UOPD_EXCLUDES(mu_);
+  // Waits for a worker, runs the job in it and waits for the answer, all within `limits`.
+  JobResult Run(const Job& job, const WorkLimits& limits = {}) UOPD_EXCLUDES(mu_);
 
   // Puts a job into quarantine that killed no worker: its answer turned out to be wrong.
   void Condemn(const Job& job, const absl::Status& why);
@@ -173,20 +170,20 @@ class Supervisor {
     Fault fault = Fault::kNobodys;
   };
 
-  absl::StatusOr<WorkerPtr> Take(const Patience& patience) UOPD_EXCLUDES(mu_);
+  absl::StatusOr<WorkerPtr> Take(const WorkLimits& limits) UOPD_EXCLUDES(mu_);
   void GiveBack(WorkerPtr worker) UOPD_EXCLUDES(mu_);
   // Kills the worker if `kill`, reaps it, and frees its place.
   Ending End(WorkerPtr worker, bool kill) UOPD_EXCLUDES(mu_);
   // Returns a worker that has accepted the job.
-  absl::StatusOr<WorkerPtr> HandOver(const std::string& frame, const Patience& patience)
+  absl::StatusOr<WorkerPtr> HandOver(const std::string& frame, const WorkLimits& limits)
       UOPD_EXCLUDES(mu_);
   // State Offered. OK: the worker accepted the job. UNAVAILABLE: the worker is dead, stopped or
   // slow.
-  absl::Status Offer(Worker& worker, const std::string& frame, const Patience& patience) const;
+  absl::Status Offer(Worker& worker, const std::string& frame, const WorkLimits& limits) const;
   // State Running, until its end.
-  Attempt Finish(WorkerPtr worker, const Job& job, const Patience& patience) UOPD_EXCLUDES(mu_);
+  Attempt Finish(WorkerPtr worker, const Job& job, const WorkLimits& limits) UOPD_EXCLUDES(mu_);
   static Attempt Judge(const absl::Status& why, const Ending& ending);
-  JobResult RunJob(const Job& job, const Digest& digest, const Patience& patience)
+  JobResult RunJob(const Job& job, const Digest& digest, const WorkLimits& limits)
       UOPD_EXCLUDES(mu_);
   // Whether memory ran out since the last call by any thread.
   bool MemoryRanOut() UOPD_EXCLUDES(mu_);

@@ -88,7 +88,7 @@ TEST(GraphCost, IsLinearInTheBytesOfAGraph) {
       continue;
     }
     // What takes longer than this has failed already.
-    Interrupt interrupt(Interrupt::Clock::now() + std::chrono::seconds(60));
+    Interrupt interrupt({.deadline = Interrupt::Clock::now() + std::chrono::seconds(60)});
     ctx.set_interrupt(&interrupt);
     begin = Now();
     const auto schedule = schedule::MakeSchedule(ctx, *sink, {});

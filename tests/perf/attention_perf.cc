@@ -10,7 +10,6 @@
 #include "core/codegen/codegen.h"
 #include "core/render/formats.h"
 #include "devices/cpu/cpu_device.h"
-#include "server/worker/job/launch_shape.h"
 #include "tests/perf/perf.h"
 #include "tests/support/attention_kernel.h"
 
@@ -67,8 +66,7 @@ class Bench {
     const double start = NowSeconds();
     for (int i = 0; i < times; ++i) {
       for (const Launch& l : launches) {
-        (void)stream_->Launch(*l.executable, worker::ShapeOf(l.kernel.launch, l.variables), l.args,
-                              l.variables);
+        (void)stream_->Launch(*l.executable, l.kernel.launch.At(l.variables), l.args, l.variables);
       }
     }
     (void)stream_->Synchronize();

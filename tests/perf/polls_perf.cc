@@ -11,7 +11,6 @@
 #include "core/render/formats.h"
 #include "core/schedule/schedule.h"
 #include "devices/cpu/cpu_device.h"
-#include "server/worker/job/launch_shape.h"
 #include "tests/perf/perf.h"
 #include "tests/support/model_graphs.h"
 
@@ -96,8 +95,7 @@ class Bench {
                 Load(ctx, kernel, WithoutPolls(ctx, kernel.linear), args.size()));
     const auto flag = std::make_shared<devices::StopFlag>();
     const auto run = [&](devices::Executable& executable) -> absl::Status {
-      UOPD_TRY(
-          stream_->Launch(executable, worker::ShapeOf(kernel.launch, {}), args, {}, nullptr, flag));
+      UOPD_TRY(stream_->Launch(executable, kernel.launch.At({}), args, {}, nullptr, flag));
       return stream_->Synchronize();
     };
     UOPD_TRY(run(*polls));

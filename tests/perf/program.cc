@@ -12,7 +12,6 @@
 #include "core/render/renderer.h"
 #include "core/schedule/kept/kept.h"
 #include "core/schedule/prepare/round_products.h"
-#include "server/worker/job/launch_shape.h"
 #include "tests/perf/perf.h"
 #include "tests/support/kernel_interpreter.h"
 
@@ -138,7 +137,7 @@ absl::Status Program::Prepare(std::string_view graph) {
 absl::Status Program::Run(int times) {
   for (int i = 0; i < times; ++i) {
     for (Step& s : steps_) {
-      UOPD_TRY(stream_->Launch(*s.executable, worker::ShapeOf(s.kernel.launch, {}), s.args, {}));
+      UOPD_TRY(stream_->Launch(*s.executable, s.kernel.launch.At({}), s.args, {}));
     }
   }
   return stream_->Synchronize();
@@ -148,8 +147,7 @@ absl::StatusOr<std::vector<double>> Program::RunTimed() {
   std::vector<int64_t> nanoseconds(steps_.size());
   for (size_t i = 0; i < steps_.size(); ++i) {
     Step& s = steps_[i];
-    UOPD_TRY(stream_->Launch(*s.executable, worker::ShapeOf(s.kernel.launch, {}), s.args, {},
-                             &nanoseconds[i]));
+    UOPD_TRY(stream_->Launch(*s.executable, s.kernel.launch.At({}), s.args, {}, &nanoseconds[i]));
   }
   UOPD_TRY(stream_->Synchronize());
   std::vector<double> out;

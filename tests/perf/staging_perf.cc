@@ -9,7 +9,6 @@
 #include "core/schedule/schedule.h"
 #include "devices/cpu/cpu_device.h"
 #include "server/engine/compile/source/core_compiler.h"
-#include "server/worker/job/launch_shape.h"
 #include "tests/perf/perf.h"
 #include "tests/support/model_graphs.h"
 
@@ -131,7 +130,7 @@ class Program {
                   engine::CoreCompiler().LowerKernel(item.graph, device, {}, nullptr, false,
                                                      &timings, nullptr));
       Kernel kernel;
-      kernel.shape = worker::ShapeOf(source.record.launch, {});
+      kernel.shape = source.record.launch.At({});
       UOPD_ASSIGN(kernel.executable, device.Load({device.target().format,
                                                   source.record.name,
                                                   source.text,
@@ -162,7 +161,7 @@ class Program {
  private:
   struct Kernel {
     std::shared_ptr<devices::Executable> executable;
-    devices::LaunchShape shape;
+    LaunchShape shape;
     std::vector<devices::BufferArg> buffers;
   };
   std::shared_ptr<devices::Buffer> arena_;

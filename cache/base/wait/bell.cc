@@ -13,7 +13,7 @@ void Bell::Ring() {
   cv_.notify_all();
 }
 
-WatchOutcome Bell::WaitFor(const WaitLimits& limits,
+WatchOutcome Bell::WaitFor(const WorkLimits& limits,
                            const std::function<bool(WatchOutcome*)>& look) {
   const auto begin = std::chrono::steady_clock::now();
   auto look_at = begin;
@@ -33,7 +33,7 @@ WatchOutcome Bell::WaitFor(const WaitLimits& limits,
       look_at =
           now + PauseAfter(std::chrono::duration_cast<std::chrono::microseconds>(now - begin));
     }
-    if (limits.cancelled && limits.cancelled()) return WatchOutcome::kCancelled;
+    if (limits.IsCancelled()) return WatchOutcome::kCancelled;
     if (now >= limits.deadline) return WatchOutcome::kDeadlineExceeded;
     MutexLock lock(mu_);
     lock.WaitUntil(cv_, std::min(now + kPoll, limits.deadline),

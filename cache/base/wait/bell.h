@@ -11,6 +11,7 @@
 
 #include "cache/base/wait/wait.h"
 #include "core/base/mutex.h"
+#include "core/base/work_limits.h"
 
 namespace uopd::cache {
 
@@ -27,7 +28,7 @@ class Bell {
 
   void Ring() UOPD_EXCLUDES(mu_);
   // Calls `look` until it returns true or the limits are reached. `look` runs without a lock.
-  WatchOutcome WaitFor(const WaitLimits& limits, const std::function<bool(WatchOutcome*)>& look)
+  WatchOutcome WaitFor(const WorkLimits& limits, const std::function<bool(WatchOutcome*)>& look)
       UOPD_EXCLUDES(mu_);
 
  private:

@@ -14,12 +14,6 @@ using Deadline = std::chrono::steady_clock::time_point;
 using SteadyFn = std::function<Deadline()>;
 inline Deadline SteadyNow() { return std::chrono::steady_clock::now(); }
 
-// `cancelled` is polled on the waiting thread.
-struct WaitLimits {
-  Deadline deadline = Deadline::max();
-  std::function<bool()> cancelled;
-};
-
 enum class WatchOutcome { kReady, kLeaseFree, kDeadlineExceeded, kCancelled };
 
 // Patience: how long somebody waits for what another one computes, before he computes it himself.

@@ -6,16 +6,14 @@
 // threads only read it, and so does Check. `cancelled` may be called from any thread.
 #pragma once
 #include <atomic>
-#include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 
-#include "cache/store.h"
 #include "core/base/status.h"
 #include "core/base/telemetry/trace.h"
 #include "core/base/telemetry/trace_parent.h"
+#include "core/base/work_limits.h"
 #include "server/engine/base/cache_outcome.h"
 #include "server/engine/base/caller.h"
 #include "server/engine/base/cancellation.h"
@@ -31,14 +29,11 @@ struct CompileProgress {
   std::atomic<uint32_t> ready{0};
 };
 
-struct RequestContext {
-  using Clock = std::chrono::steady_clock;
-
+// `deadline` and `cancelled` are those of the caller.
+struct RequestContext : WorkLimits {
   std::string id;     // for logs
   TraceParent trace;  // of the caller, for logs and exemplars
   Caller caller;      // who asks
-  Clock::time_point deadline = Clock::time_point::max();
-  std::function<bool()> cancelled;  // null: the request is never cancelled
   // The same for those who wait without a thread. Null: they poll `cancelled`.
   std::shared_ptr<Cancellation> cancellation;
   std::shared_ptr<CompileProgress> maybe_progress;  // null: nobody asks
@@ -53,11 +48,9 @@ struct RequestContext {
 
   // From now on `ends` decides whether the request is cancelled.
   void EndWith(std::shared_ptr<Cancellation> ends);
-  // OK while the caller still wants an answer. Otherwise CANCELLED or DEADLINE_EXCEEDED.
-  absl::Status Check() const;
   // Names the request in histograms. Refers to this object.
   ExemplarId exemplar() const { return {trace.trace_id, id}; }
-  cache::WaitLimits wait_limits() const { return {deadline, cancelled}; }
+  const WorkLimits& limits() const { return *this; }
 };
 
 }  // namespace uopd::engine

@@ -7,7 +7,7 @@
 #include "core/base/telemetry/log.h"
 #include "core/base/telemetry/metrics.h"
 #include "core/base/text.h"
-#include "server/engine/compile/program/program_tuning.h"
+#include "server/engine/compile/program/tuning_plan.h"
 #include "server/engine/compile/source/warm_up.h"
 
 namespace uopd::engine {
@@ -226,7 +226,7 @@ absl::StatusOr<std::shared_ptr<const TuningPlan>> CompileService::PlanTuning(
   auto plan = std::make_shared<TuningPlan>();
   plan->digest = graph->digest();
   UOPD_ASSIGN(plan->set, KernelSet::Of(std::move(schedule), options, devices_));
-  Interrupt interrupt(request.deadline, request.cancelled);
+  Interrupt interrupt(request.limits());
   UOPD_TRY(DescribeKernels(graph_compiler_, interrupt, *plan));
   graphs_.Keep(*graph);
   return plan;

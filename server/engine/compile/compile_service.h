@@ -14,7 +14,7 @@
 //      │ program.h           assembles the program; then it enters the table of programs
 //   Program
 //      │ draft_upgrades.h    after the answer: optimises what was compiled quickly
-//      │ program_tuning.h    after the answer, for a request with a beam
+//      │ tuning_plan.h       after the answer, for a request with a beam
 //
 // This file has what surrounds these steps: the table of prepared programs, and the callers. If N
 // callers have the same cold graph, it is compiled once (program_flights.h). Cold graphs have

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What a request asks for, found out once. rpc makes a ResolvedRequest when a call comes in
-// (Engine::Resolve) and hands it on to the launch. Who asks is in RequestContext::caller.
+// (ProgramCalls::Resolve) and hands it on to the launch. Who asks is in RequestContext::caller.
 //
 // Invariants
 //   (1) Nobody behind Resolve fills in options, and the bytes of a graph are hashed at most once.

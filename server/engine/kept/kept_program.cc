@@ -36,7 +36,7 @@ absl::StatusOr<bool> Divide(Preparing& p, Graph& graph, const std::vector<bool>&
                             int64_t max_bytes, DeviceSet& devices) {
   UOPD_TRY(graph.NeedNodes(p.request));
   UOPD_ASSIGN(p.out->device, devices.Get(ir::DeviceOf(graph.sink())));
-  Interrupt interrupt(p.request.deadline, p.request.cancelled);
+  Interrupt interrupt(p.request.limits());
   const InterruptScope scope(graph.ctx(), interrupt);
   // Rounding comes first, so that rounded operands are among the values to keep.
   UOPD_ASSIGN(const ScheduleTarget target,

@@ -252,9 +252,8 @@ CacheOperator::Verdict CacheOperator::Run(RequestContext& request, Environments&
     return out;
   }
   const absl::StatusOr<TuningRecord> winner = WinnerOf(row);
-  const auto cancelled = [&request] { return !request.Check().ok(); };
   const auto proven =
-      tuning_.Prove(row.semantic, *place->device, place->options, winner->opts, cancelled);
+      tuning_.Prove(row.semantic, *place->device, place->options, winner->opts, request.limits());
   const bool imported = row.store == cache::kUnprovenStore;
   if (!proven.ok()) {
     const bool wrong = IsWrongWinner(proven.status());

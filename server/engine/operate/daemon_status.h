@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How a daemon is, on one page: for operators. Plain data; Engine::Status gathers it, without
+// How a daemon is, on one page: for operators. Plain data; Health::Status gathers it, without
 // opening a device or asking a disk.
 #pragma once
 #include <cstdint>

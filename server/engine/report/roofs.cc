@@ -11,7 +11,6 @@
 #include "core/base/text.h"
 #include "core/ir/build.h"
 #include "core/ir/shape.h"
-#include "server/worker/job/launch_shape.h"
 
 namespace uopd::engine {
 namespace {
@@ -189,7 +188,7 @@ absl::StatusOr<Roofs::Speed> Roofs::Measure(const RequestContext& request, Devic
   UOPD_ASSIGN(const LoadedKernel loaded,
               compile_.LoadKernel(request, {item.graph, &device, plain, opts, capacities}));
   const Kernel& kernel = *loaded.kernel;
-  const devices::LaunchShape shape = worker::ShapeOf(kernel.launch, {});
+  const LaunchShape shape = kernel.launch.At({});
   int64_t best = INT64_MAX;
   const auto end = std::chrono::steady_clock::now() + kTime;
   for (int i = 0; i < kLaunches && std::chrono::steady_clock::now() < end; ++i) {

@@ -5,7 +5,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "server/engine/run/give_way.h"
-#include "server/worker/job/launch_shape.h"
 
 namespace uopd::engine {
 namespace {
@@ -51,16 +50,15 @@ absl::Status QueueKernel(const Step& step, const Binding& binding, std::span<con
   for (const schedule::BufferRef& ref : step.buffers) buffers.push_back(binding.Resolve(ref));
   absl::InlinedVector<int64_t, 4> vars;
   for (int index : step.variables) vars.push_back(values[static_cast<size_t>(index)]);
-  const devices::LaunchShape shape = worker::ShapeOf(step.kernel->launch, vars);
-  if (worker::IsEmpty(shape)) return absl::OkStatus();
+  const LaunchShape shape = step.kernel->launch.At(vars);
+  if (shape.empty()) return absl::OkStatus();
   return stream.Launch(*step.kernel->executable, shape, buffers, vars, duration_ns, stop);
 }
 
 bool HasOneSequence(const Program& program) {
   return program.devices.size() == 1 && program.variables.empty() &&
          std::ranges::all_of(program.steps, [](const Step& step) {
-           return step.kernel != nullptr &&
-                  !worker::IsEmpty(worker::ShapeOf(step.kernel->launch, {}));
+           return step.kernel != nullptr && !step.kernel->launch.At({}).empty();
          });
 }
 
@@ -72,7 +70,7 @@ absl::StatusOr<std::shared_ptr<const RecordedSteps>> RecordSteps(const Program& 
   for (const Step& step : program.steps) {
     devices::RecordedLaunch& launch = launches.emplace_back();
     launch.executable = step.kernel->executable;
-    launch.shape = worker::ShapeOf(step.kernel->launch, {});
+    launch.shape = step.kernel->launch.At({});
     for (const schedule::BufferRef& ref : step.buffers) {
       const bool argument = ref.kind == schedule::BufferRef::kArgument;
       const auto& temporary = program.temporaries;

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/work_limits.h"
 #include "core/search/beam.h"
 #include "devices/api/device.h"
 #include "server/engine/base/compile_options.h"
@@ -24,9 +25,9 @@ struct SearchLimits {
 
 // How somebody else takes part in a search.
 struct SearchControl {
-  // May be called on any thread, and may block for as long as the store takes. Once it has returned
-  // true, Tune soon returns CANCELLED. Null: never cancelled.
-  std::function<bool()> cancelled;
+  // `cancelled` may block for as long as the store takes. Once it has returned true, Tune soon
+  // returns CANCELLED.
+  WorkLimits work;
   std::function<void(const search::Trial&)>
       progress;  // called after each candidate; null: nobody asks
   // Called as the search goes on, and when it ends: candidates that the models left out until now,
@@ -54,7 +55,7 @@ class KernelTuner {
   // kernel without opts does not run. Else as Tune.
   virtual absl::StatusOr<TuningRecord> Prove(std::string_view graph, const devices::Device& device,
                                              const CompileOptions& options, const Opts& opts,
-                                             const std::function<bool()>& cancelled) = 0;
+                                             const WorkLimits& limits) = 0;
   // Why no search can begin now; empty: one can. Does not wait.
   virtual std::string Unready() const { return {}; }
   // Called when there is nothing to tune for the device now. Frees what idle workers hold.

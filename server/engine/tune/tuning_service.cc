@@ -28,8 +28,8 @@ cache::Use UseOf(const CompileOptions& options) {
 class TuningService::Turn {
  public:
   // `waits`: called if the caller does not get its turn at once.
-  Turn(TuningService& service, const devices::Device& device,
-       const std::function<bool()>& cancelled, const std::function<void()>& waits = nullptr)
+  Turn(TuningService& service, const devices::Device& device, const WorkLimits& limits,
+       const std::function<void()>& waits = nullptr)
       : service_(service) {
     MutexLock lock(service_.mu_);
     queue_ = &service_.queues_[device.info().processor];
@@ -37,7 +37,7 @@ class TuningService::Turn {
     while (queue_->measuring) {
       lock.WaitUntil(service_.turn_ended_, std::chrono::steady_clock::now() + kPoll,
                      [&] { return !queue_->measuring; });
-      if (queue_->measuring && cancelled && cancelled()) return;
+      if (queue_->measuring && !limits.Check().ok()) return;
     }
     held_ = queue_->measuring = true;
   }
@@ -106,10 +106,10 @@ cache::Key TuningService::KeyOf(std::string_view graph, const devices::Device& d
 absl::StatusOr<TuningRecord> TuningService::Prove(std::string_view graph,
                                                   const devices::Device& device,
                                                   const CompileOptions& options, const Opts& opts,
-                                                  const std::function<bool()>& cancelled) {
+                                                  const WorkLimits& limits) {
   if (!offered()) return absl::UnimplementedError("this daemon does not tune");
-  const std::function<bool()> ends = [&] { return stopped() || (cancelled && cancelled()); };
-  if (ends()) return absl::CancelledError("cancelled before a winner was run");
+  const WorkLimits ends = limits.Or([&] { return stopped(); });
+  if (!ends.Check().ok()) return absl::CancelledError("cancelled before a winner was run");
   const Turn turn(*this, device, ends);
   UOPD_TRY(turn.held());
   return tuner_->Prove(graph, device, options, opts, ends);
@@ -118,7 +118,7 @@ absl::StatusOr<TuningRecord> TuningService::Prove(std::string_view graph,
 std::optional<TuningRecord> TuningService::ProveImported(const cache::Key& key,
                                                          const TuningTask::Kernel& kernel,
                                                          const CompileOptions& options,
-                                                         const std::function<bool()>& cancelled) {
+                                                         const WorkLimits& limits) {
   if (UseOf(options) != cache::Use::kReadAndKeep) return std::nullopt;
   const cache::Key unproven = UnprovenKey(key);
   // No lookup: these rows belong to this daemon alone, and to no count.
@@ -132,7 +132,7 @@ std::optional<TuningRecord> TuningService::ProveImported(const cache::Key& key,
     return std::nullopt;
   }
   if (record.ok()) {
-    record = tuner_->Prove(kernel.graph, *kernel.device, options, record->opts, cancelled);
+    record = tuner_->Prove(kernel.graph, *kernel.device, options, record->opts, limits);
     if (!record.ok() && !IsWrongWinner(record.status())) return std::nullopt;
   }
   metrics::ImportedWinners({record.ok() ? "proven" : "refused"}).Increment();
@@ -415,12 +415,11 @@ absl::Status TuningService::Use(Part& part, size_t i, const absl::StatusOr<Obtai
   return absl::OkStatus();
 }
 
-void TuningService::AwaitWorkers(const TuningTask& task, size_t i,
-                                 const std::function<bool()>& cancelled) {
+void TuningService::AwaitWorkers(const TuningTask& task, size_t i, const WorkLimits& limits) {
   constexpr std::chrono::seconds kLimit{20};
   constexpr std::chrono::milliseconds kLook{50};
   const auto until = std::chrono::steady_clock::now() + kLimit;
-  while (std::chrono::steady_clock::now() < until && !cancelled()) {
+  while (std::chrono::steady_clock::now() < until && limits.Check().ok()) {
     const std::string why = tuner_->Unready();
     if (why.empty()) return;
     task.observer->WaitsFor(i, Cat("a worker process: ", why));
@@ -429,15 +428,15 @@ void TuningService::AwaitWorkers(const TuningTask& task, size_t i,
 }
 
 absl::StatusOr<TuningRecord> TuningService::Search(const TuningTask& task, size_t i,
-                                                   const std::function<bool()>& cancelled) {
+                                                   const WorkLimits& limits) {
   const TuningTask::Kernel& kernel = task.kernels[i];
-  SearchControl control{.cancelled = cancelled};
+  SearchControl control{.work = limits};
   if (task.observer == nullptr)
     return tuner_->Tune(kernel.graph, *kernel.device, task.options, control);
-  AwaitWorkers(task, i, cancelled);
-  const auto limits = task.observer->Begin(i);
-  if (!limits.ok()) return absl::CancelledError(limits.status().message());
-  control.limits = *limits;
+  AwaitWorkers(task, i, limits);
+  const auto budget = task.observer->Begin(i);
+  if (!budget.ok()) return absl::CancelledError(budget.status().message());
+  control.limits = *budget;
   control.progress = [&](const search::Trial& trial) { task.observer->Tried(i, trial); };
   control.left_out = [&](uint64_t pruned, uint64_t duplicates) {
     task.observer->LeftOut(i, pruned, duplicates);
@@ -445,7 +444,7 @@ absl::StatusOr<TuningRecord> TuningService::Search(const TuningTask& task, size_
   auto found = tuner_->Tune(kernel.graph, *kernel.device, task.options, control);
   // The observer's limit is not the fault of the kernel, which must not count as one that cannot be
   // tuned.
-  if (absl::IsDeadlineExceeded(found.status()) && limits->time != std::chrono::milliseconds::max())
+  if (absl::IsDeadlineExceeded(found.status()) && budget->time != std::chrono::milliseconds::max())
     return absl::CancelledError("the budget was used up before a winner was checked");
   return found;
 }
@@ -482,17 +481,17 @@ absl::StatusOr<TuningService::Obtained> TuningService::Obtain(const cache::Key& 
     };
   }
   bool was_imported = false;
-  auto tune = [&](const cache::WaitLimits& limits) -> absl::StatusOr<std::string> {
-    const Turn turn(*this, *kernel.device, limits.cancelled, [&] {
+  auto tune = [&](const WorkLimits& limits) -> absl::StatusOr<std::string> {
+    const Turn turn(*this, *kernel.device, limits, [&] {
       if (task.observer != nullptr)
         task.observer->WaitsFor(i, "another kernel that is measured on its processor");
     });
     UOPD_TRY(turn.held());
-    if (auto proven = ProveImported(key, kernel, task.options, limits.cancelled)) {
+    if (auto proven = ProveImported(key, kernel, task.options, limits)) {
       was_imported = true;
       return proven->Encode();
     }
-    const auto record = Search(task, i, limits.cancelled);
+    const auto record = Search(task, i, limits);
     // A worker that died. Of a load ABORTED says that somebody else tunes the kernel.
     if (absl::IsAborted(record.status())) return absl::InternalError(StatusText(record.status()));
     UOPD_TRY(record.status());

@@ -40,6 +40,7 @@
 #include "cache/cluster/search_gate.h"
 #include "cache/load_or_compute.h"
 #include "core/base/mutex.h"
+#include "core/base/work_limits.h"
 #include "server/engine/base/recent_failures.h"
 #include "server/engine/tune/kernel_tuner.h"
 #include "server/engine/tune/tuning_observer.h"
@@ -97,7 +98,7 @@ class TuningService {
   // tuner.
   absl::StatusOr<TuningRecord> Prove(std::string_view graph, const devices::Device& device,
                                      const CompileOptions& options, const Opts& opts,
-                                     const std::function<bool()>& cancelled) UOPD_EXCLUDES(mu_);
+                                     const WorkLimits& limits) UOPD_EXCLUDES(mu_);
   // Where winners from outside wait until somebody wants them: under the key of their tuning, in
   // this store. They are used only after Prove. `key` is the key of a tuning.
   static cache::Key UnprovenKey(const cache::Key& key) {
@@ -162,7 +163,7 @@ class TuningService {
   // Tells the observer of a part how many others are ahead of it.
   static void TellAhead(const Part& part, size_t ahead);
   // Waits for workers as long as the tuner would, and says so.
-  void AwaitWorkers(const TuningTask& task, size_t i, const std::function<bool()>& cancelled);
+  void AwaitWorkers(const TuningTask& task, size_t i, const WorkLimits& limits);
   // Called when the queue is empty. Calls Rest for the devices of the last task.
   void RestAfter(const Queue& queue, const TuningTask& task) UOPD_EXCLUDES(mu_);
   void Run(Queue& queue, Part& part) UOPD_EXCLUDES(mu_);
@@ -179,15 +180,14 @@ class TuningService {
   // is kept in the store "tuning".
   std::optional<TuningRecord> ProveImported(const cache::Key& key, const TuningTask::Kernel& kernel,
                                             const CompileOptions& options,
-                                            const std::function<bool()>& cancelled);
+                                            const WorkLimits& limits);
   // Removes the unproven winner if the kernel of `key` has a winner in the store "tuning" that
   // survives a crash.
   void ForgetUnproven(const cache::Key& key);
   // ABORTED: the same.
   absl::StatusOr<Obtained> Obtain(const cache::Key& key, Part& part, size_t i, bool wait);
   // The search for kernel i, which has its turn.
-  absl::StatusOr<TuningRecord> Search(const TuningTask& task, size_t i,
-                                      const std::function<bool()>& cancelled);
+  absl::StatusOr<TuningRecord> Search(const TuningTask& task, size_t i, const WorkLimits& limits);
   cache::Key KeyOf(std::string_view graph, const devices::Device& device,
                    const CompileOptions& options) const;
   // A part that is not run any more.

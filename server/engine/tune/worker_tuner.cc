@@ -85,10 +85,10 @@ std::string WorkerTuner::Environment(const devices::Device& device,
 
 worker::TuneOptions WorkerTuner::RunOptionsOf(const devices::Device& device,
                                               const CompileOptions& options,
-                                              const std::function<bool()>& cancelled) const {
+                                              const WorkLimits& limits) const {
   worker::TuneOptions out = TuneOptionsOf(device, options);
-  out.beam.cancelled = cancelled;
-  out.beam.deadline = std::chrono::steady_clock::now() + limits_.timeout;
+  out.beam.limits = limits;
+  out.beam.limits.deadline = std::min(limits.deadline, WorkLimits::Clock::now() + limits_.timeout);
   return out;
 }
 
@@ -98,9 +98,11 @@ absl::StatusOr<TuningRecord> WorkerTuner::Tune(std::string_view graph,
                                                const SearchControl& control) {
   ir::UOpContext ctx;
   UOPD_ASSIGN(const ir::UOp sink, ir::Decode(ctx, graph, ir::Level::kKernel));
-  worker::TuneOptions tune = RunOptionsOf(device, options, control.cancelled);
-  if (control.limits.time < limits_.timeout)
-    tune.beam.deadline = std::chrono::steady_clock::now() + control.limits.time;
+  worker::TuneOptions tune = RunOptionsOf(device, options, control.work);
+  if (control.limits.time < limits_.timeout) {
+    WorkLimits& limits = tune.beam.limits;
+    limits.deadline = std::min(limits.deadline, WorkLimits::Clock::now() + control.limits.time);
+  }
   tune.beam.max_candidates = std::min(tune.beam.max_candidates, control.limits.candidates);
   Recall recall(memory_, graph, device.target(), options.ignore_beam_cache);
   tune.beam.book = &recall.book;
@@ -139,10 +141,10 @@ absl::StatusOr<TuningRecord> WorkerTuner::Tune(std::string_view graph,
 absl::StatusOr<TuningRecord> WorkerTuner::Prove(std::string_view graph,
                                                 const devices::Device& device,
                                                 const CompileOptions& options, const Opts& opts,
-                                                const std::function<bool()>& cancelled) {
+                                                const WorkLimits& limits) {
   ir::UOpContext ctx;
   UOPD_ASSIGN(const ir::UOp sink, ir::Decode(ctx, graph, ir::Level::kKernel));
-  const worker::TuneOptions tune = RunOptionsOf(device, options, cancelled);
+  const worker::TuneOptions tune = RunOptionsOf(device, options, limits);
   UOPD_ASSIGN(const worker::TunedKernel proven,
               worker::ProveKernel(ctx, sink, device.target(), tune, opts, pools_(device)));
   return TuningRecord{.opts = proven.opts,

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/work_limits.h"
 #include "server/engine/tune/kernel_tuner.h"
 #include "server/engine/tune/search_memory.h"
 #include "server/worker/tune/tune_kernel.h"
@@ -42,16 +43,16 @@ class WorkerTuner final : public KernelTuner {
                                     const SearchControl& control) override;
   absl::StatusOr<TuningRecord> Prove(std::string_view graph, const devices::Device& device,
                                      const CompileOptions& options, const Opts& opts,
-                                     const std::function<bool()>& cancelled) override;
+                                     const WorkLimits& limits) override;
   std::string Unready() const override { return unready_(); }
   void Rest(const devices::Device& device) override;
 
  private:
   worker::TuneOptions TuneOptionsOf(const devices::Device& device,
                                     const CompileOptions& options) const;
-  // Of a run that begins now: with its deadline.
+  // Of a run that begins now: the tuner's own time limit is in its deadline.
   worker::TuneOptions RunOptionsOf(const devices::Device& device, const CompileOptions& options,
-                                   const std::function<bool()>& cancelled) const;
+                                   const WorkLimits& limits) const;
 
   const Pools pools_;
   const Limits limits_;

@@ -91,8 +91,8 @@ grpc::ServerUnaryReactor* Service::ListCacheEntries(grpc::CallbackServerContext*
                  UOPD_ASSIGN(const auto order, ToOrder(request->order()));
                  const uint32_t size = request->page_size() > 0 ? request->page_size() : kUsualPage;
                  UOPD_ASSIGN(const CacheOperator::Page page,
-                             engine_.cache_operator().List(call, ToFilter(request->filter()), order,
-                                                           size, request->page_token()));
+                             engine_.operate().cache.List(call, ToFilter(request->filter()), order,
+                                                          size, request->page_token()));
                  for (const auto& view : page.entries) ToWire(view, response->add_entries());
                  response->set_next_page_token(page.next);
                  return absl::OkStatus();
@@ -105,7 +105,7 @@ grpc::ServerUnaryReactor* Service::GetCacheEntry(grpc::CallbackServerContext* co
   return Serve(engine_, {context, Method::kGetCacheEntry, *request, *response, watch_}, kOnTaskPool,
                [=, this](RequestContext&) -> absl::Status {
                  UOPD_ASSIGN(const CacheOperator::Details found,
-                             engine_.cache_operator().Get(request->key_prefix()));
+                             engine_.operate().cache.Get(request->key_prefix()));
                  ToWire(found.view, response->mutable_entry());
                  response->set_environment(Printable(found.row.environment, 64 << 10));
                  response->set_semantic_sha256(HashBytes(found.row.semantic).Hex());
@@ -133,9 +133,9 @@ grpc::ServerUnaryReactor* Service::VerifyCache(grpc::CallbackServerContext* cont
   return Serve(engine_, {context, Method::kVerifyCache, *request, *response, watch_}, kOnTaskPool,
                [=, this](RequestContext& call) -> absl::Status {
                  UOPD_ASSIGN(const CacheOperator::Verified found,
-                             engine_.cache_operator().Verify(call, ToFilter(request->filter()),
-                                                             request->run(), request->remove(),
-                                                             request->page_token()));
+                             engine_.operate().cache.Verify(call, ToFilter(request->filter()),
+                                                            request->run(), request->remove(),
+                                                            request->page_token()));
                  response->set_checked(Count(found.checked));
                  response->set_removed(Count(found.removed));
                  response->set_next_page_token(found.next);
@@ -156,7 +156,7 @@ grpc::ServerUnaryReactor* Service::EvictCacheEntries(grpc::CallbackServerContext
   return Serve(engine_, {context, Method::kEvictCacheEntries, *request, *response, watch_},
                kOnTaskPool, [=, this](RequestContext&) -> absl::Status {
                  UOPD_ASSIGN(const CacheOperator::Evicted gone,
-                             engine_.cache_operator().Evict(
+                             engine_.operate().cache.Evict(
                                  ToFilter(request->filter()), request->with_pinned(),
                                  request->dry_run(), request->page_token()));
                  response->set_entries(Count(gone.entries));
@@ -172,9 +172,8 @@ grpc::ServerUnaryReactor* Service::PinCacheEntry(grpc::CallbackServerContext* co
                                                  v1::PinCacheEntryResponse* response) {
   return Serve(engine_, {context, Method::kPinCacheEntry, *request, *response, watch_}, kOnTaskPool,
                [=, this](RequestContext&) -> absl::Status {
-                 UOPD_ASSIGN(
-                     const engine::EntryView view,
-                     engine_.cache_operator().Pin(request->key_prefix(), !request->unpin()));
+                 UOPD_ASSIGN(const engine::EntryView view,
+                             engine_.operate().cache.Pin(request->key_prefix(), !request->unpin()));
                  ToWire(view, response->mutable_entry());
                  return absl::OkStatus();
                });

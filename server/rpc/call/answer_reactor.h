@@ -64,11 +64,11 @@ class AnswerReactor final : public grpc::ServerUnaryReactor {
     const int64_t bytes = HeldFor(answer);
     if (bytes >= engine::UnreadAnswers::kLeast) {
       if (caller.peer.empty()) NameCaller(context, session, caller);
-      UOPD_ASSIGN(unread_, engine.unread().Hold(caller, bytes));
+      UOPD_ASSIGN(unread_, engine.clients().unread.Hold(caller, bytes));
       watched_ = std::make_shared<WatchedAnswer>(context, bytes);
       watch_.Add(watched_);
     }
-    answer_ = engine::Charge::Always(engine.client_bytes(), bytes, engine::ByteClass::kAnswers);
+    answer_ = engine::Charge::Always(engine.clients().bytes, bytes, engine::ByteClass::kAnswers);
     return absl::OkStatus();
   }
 

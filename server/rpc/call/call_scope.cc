@@ -55,7 +55,7 @@ std::string PeerOf(const grpc::CallbackServerContext& context) {
 
 absl::StatusOr<std::string> TenantOf(const engine::Engine& engine,
                                      const grpc::CallbackServerContext& context) {
-  const auto tenants = engine.tenants();
+  const auto tenants = engine.tenants().Now();
   if (!tenants->required()) return "";
   const auto it = context.client_metadata().find("authorization");
   if (it == context.client_metadata().end()) return tenants->Authenticate("");
@@ -69,13 +69,13 @@ void NameCaller(const grpc::CallbackServerContext& context, std::string_view ses
 }
 
 absl::Status AdmitCall(engine::Engine& engine, const grpc::CallbackServerContext& context) {
-  engine::PeerRates& rates = engine.peer_rates();
+  engine::PeerRates& rates = engine.clients().rates;
   return rates.limited() ? rates.Take(PeerOf(context), NowNs()) : absl::OkStatus();
 }
 
 absl::Status RefuseCall(engine::Engine& engine, const grpc::CallbackServerContext& context,
                         absl::Status why) {
-  engine::PeerRates& rates = engine.peer_rates();
+  engine::PeerRates& rates = engine.clients().rates;
   if (rates.limited()) UOPD_TRY(rates.Take(Cat(PeerOf(context), ", refused"), NowNs()));
   return why;
 }
@@ -96,7 +96,7 @@ CallScope::CallScope(engine::Engine& engine, grpc::CallbackServerContext& contex
     return;
   }
   const Audience audience = Info(method).audience;
-  const bool is_operator = OperatorsSeeAll(audience) && engine.tenants()->IsOperator(*tenant);
+  const bool is_operator = OperatorsSeeAll(audience) && engine.tenants().Now()->IsOperator(*tenant);
   if (audience == Audience::kOperator && !is_operator) {
     admitted_ = RefuseCall(engine, context,
                            absl::PermissionDeniedError(
@@ -105,7 +105,7 @@ CallScope::CallScope(engine::Engine& engine, grpc::CallbackServerContext& contex
   }
   request_.caller.tenant = *std::move(tenant);
   request_.caller.sees_all = is_operator;
-  auto work = engine.Begin();
+  auto work = engine.gate().Begin();
   admitted_ = work.status();
   if (!work.ok()) return;
   work_ = *std::move(work);

@@ -180,7 +180,7 @@ absl::Status CheckChunk(uint64_t bytes) {
   return absl::InvalidArgumentError(Cat("chunk has ", bytes, " bytes, more than ", kMaxChunkBytes));
 }
 
-engine::Engine::AreaRange RangeOf(const v1::AreaRange& range) {
+engine::AreaRange RangeOf(const v1::AreaRange& range) {
   return {.area = range.area(), .offset = range.offset(), .bytes = range.bytes()};
 }
 
@@ -198,7 +198,7 @@ struct SideCounters {
 absl::Status WriteArea(engine::Engine& engine, engine::Session& session, uint64_t handle,
                        uint64_t offset, const v1::AreaRange& range) {
   if (session.closed()) return absl::CancelledError("session was closed during the upload");
-  UOPD_TRY(engine.WriteFromArea(session, handle, offset, RangeOf(range)));
+  UOPD_TRY(engine.buffers().WriteFromArea(session, handle, offset, RangeOf(range)));
   engine::CountReceived(session.tenant(), range.bytes());
   static SideCounters uploads("upload");
   uploads.Count(range.bytes());
@@ -269,7 +269,7 @@ absl::Status Hello(engine::Engine& engine, const ServiceLimits& limits,
   out->set_max_message_bytes(limits.max_message_bytes);
   out->set_max_chunk_bytes(kMaxChunkBytes);
   out->set_max_graph_nodes(limits.max_graph_nodes);
-  out->set_session_bytes(static_cast<uint64_t>(engine.session_bytes()));
+  out->set_session_bytes(static_cast<uint64_t>(engine.settings().session_bytes()));
   return absl::OkStatus();
 }
 
@@ -302,7 +302,8 @@ absl::Status CreateBuffers(engine::Engine& engine, engine::Session& session,
                            const v1::CreateBuffersRequest& request) {
   std::vector<uint64_t> made;
   for (const v1::BufferSpec& spec : request.buffers()) {
-    absl::Status status = engine.CreateBuffer(session, spec.handle(), spec.bytes(), spec.device());
+    absl::Status status =
+        engine.buffers().Create(session, spec.handle(), spec.bytes(), spec.device());
     if (!status.ok()) {
       session.buffers().Free(made);  // create all buffers or none
       return status;
@@ -317,29 +318,30 @@ void FreeBuffers(engine::Session& session, const v1::FreeBuffersRequest& request
 }
 
 engine::ResolvedRequest Resolve(engine::Engine& engine, const v1::PrepareRequest& request) {
-  return engine.Resolve(GraphOf(request), ToCompileOptions(request.options()));
+  return engine.programs().Resolve(GraphOf(request), ToCompileOptions(request.options()));
 }
 engine::ResolvedRequest Resolve(engine::Engine& engine, const v1::ExecuteRequest& request) {
-  return engine.Resolve(GraphOf(request), ToCompileOptions(request.options()));
+  return engine.programs().Resolve(GraphOf(request), ToCompileOptions(request.options()));
 }
 engine::ResolvedRequest Resolve(engine::Engine& engine, const v1::RunRequest& request) {
-  return engine.Resolve({{}, request.graph()}, ToCompileOptions(request.options()));
+  return engine.programs().Resolve({{}, request.graph()}, ToCompileOptions(request.options()));
 }
 
 void Prepare(engine::Engine& engine, PrepareCall call, Done done) {
   auto& [context, wanted, request, response] = call;
   if (!request.graph().empty())
     engine::CountReceived(context.caller.tenant, request.graph().size());
-  engine.Prepare(context, std::move(wanted),
-                 [&context = context, response = response, done = std::move(done)](
-                     absl::StatusOr<std::shared_ptr<const engine::Program>> program) mutable {
-                   if (!program.ok()) return done(program.status());
-                   response->set_digest(std::string((*program)->digest.view()));
-                   FillSignature(**program, response->mutable_signature());
-                   FillTimings(context, response->mutable_timings());
-                   FillOutcome(context.cache, response->mutable_cache());
-                   done(absl::OkStatus());
-                 });
+  engine.programs().Prepare(
+      context, std::move(wanted),
+      [&context = context, response = response, done = std::move(done)](
+          absl::StatusOr<std::shared_ptr<const engine::Program>> program) mutable {
+        if (!program.ok()) return done(program.status());
+        response->set_digest(std::string((*program)->digest.view()));
+        FillSignature(**program, response->mutable_signature());
+        FillTimings(context, response->mutable_timings());
+        FillOutcome(context.cache, response->mutable_cache());
+        done(absl::OkStatus());
+      });
 }
 
 void Execute(engine::Engine& engine, engine::Session& session, ExecuteCall wanted_call, Done done) {
@@ -354,20 +356,21 @@ void Execute(engine::Engine& engine, engine::Session& session, ExecuteCall wante
   call.run = RunCallOf(request, *arguments);
   call.run.free_buffers = {request.free_buffers().data(),
                            static_cast<size_t>(request.free_buffers().size())};
-  engine.Execute(context, session, call,
-                 [&context = context, response = response, arguments = std::move(arguments),
-                  done = std::move(done)](absl::StatusOr<engine::ExecuteResult> result) mutable {
-                   const absl::Status status = result.status();
-                   if (status.ok()) FillResult(context, *std::move(result), response);
-                   done(status);
-                 });
+  engine.runs().Execute(
+      context, session, call,
+      [&context = context, response = response, arguments = std::move(arguments),
+       done = std::move(done)](absl::StatusOr<engine::ExecuteResult> result) mutable {
+        const absl::Status status = result.status();
+        if (status.ok()) FillResult(context, *std::move(result), response);
+        done(status);
+      });
 }
 
 absl::Status CancelExecute(engine::Session& session, const v1::CancelExecuteRequest& request) {
   if (request.request_id() == 0) {
     return absl::InvalidArgumentError("request id (0) names no request");
   }
-  engine::Engine::Cancel(session, request.request_id());
+  engine::RunCalls::Cancel(session, request.request_id());
   return absl::OkStatus();
 }
 
@@ -392,23 +395,24 @@ void Run(engine::Engine& engine, Where where, OneRunCall wanted_call, Done done)
   AskForReport(request.options(), call);
   call.run = RunCallOf(request, state->arguments);
   Digest* const digest = &state->digest;
-  engine.RunOnce(context, call, digest,
-                 [&context = context, response = response, state = std::move(state),
-                  done = std::move(done)](absl::StatusOr<engine::ExecuteResult> result) mutable {
-                   const absl::Status status = result.status();
-                   if (status.ok()) {
-                     FillResult(context, *std::move(result), response);
-                     response->set_digest(std::string(state->digest.view()));
-                   }
-                   done(status);
-                 });
+  engine.runs().RunOnce(
+      context, call, digest,
+      [&context = context, response = response, state = std::move(state),
+       done = std::move(done)](absl::StatusOr<engine::ExecuteResult> result) mutable {
+        const absl::Status status = result.status();
+        if (status.ok()) {
+          FillResult(context, *std::move(result), response);
+          response->set_digest(std::string(state->digest.view()));
+        }
+        done(status);
+      });
 }
 
 absl::Status WriteChunk(engine::Engine& engine, engine::Session& session, uint64_t handle,
                         const std::string& data, uint64_t* expected) {
   UOPD_TRY(CheckChunk(data.size()));
   if (session.closed()) return absl::CancelledError("session was closed during the upload");
-  UOPD_TRY(engine.Write(session, handle, *expected, data));
+  UOPD_TRY(engine.buffers().Write(session, handle, *expected, data));
   *expected += data.size();
   engine::CountReceived(session.tenant(), data.size());
   return absl::OkStatus();
@@ -427,19 +431,19 @@ absl::Status ReadChunk(engine::Engine& engine, engine::Session& session,
   const uint64_t bytes = request.bytes() == 0 ? size - offset : request.bytes();
   UOPD_TRY(CheckChunk(bytes));
   if (request.has_area()) {
-    const engine::Engine::AreaRange range = RangeOf(request.area());
+    const engine::AreaRange range = RangeOf(request.area());
     if (range.bytes != bytes) {
       return absl::InvalidArgumentError(
           Cat("shared area has ", range.bytes, " bytes for a download of ", bytes));
     }
-    UOPD_TRY(engine.ReadToArea(session, request.handle(), offset, range));
+    UOPD_TRY(engine.buffers().ReadToArea(session, request.handle(), offset, range));
     engine::CountSent(session.tenant(), bytes);
     static SideCounters downloads("download");
     downloads.Count(bytes);
     return absl::OkStatus();
   }
   data->resize(static_cast<size_t>(bytes));
-  UOPD_TRY(engine.Read(session, request.handle(), offset, *data));
+  UOPD_TRY(engine.buffers().Read(session, request.handle(), offset, *data));
   engine::CountSent(session.tenant(), bytes);
   return absl::OkStatus();
 }
@@ -455,7 +459,8 @@ absl::Status UploadChunk(engine::Engine& engine, engine::Session& session,
     // Before the buffer is made, so that the client can send the same call with data.
     UOPD_TRY(session.Area(request.area().area()).status());
   }
-  UOPD_ASSIGN(const bool created, engine.OpenUpload(session, handle, spec.bytes(), spec.device()));
+  UOPD_ASSIGN(const bool created,
+              engine.buffers().OpenUpload(session, handle, spec.bytes(), spec.device()));
   uint64_t offset = request.offset();
   absl::Status status = request.has_area()
                             ? WriteArea(engine, session, handle, offset, request.area())
@@ -466,12 +471,12 @@ absl::Status UploadChunk(engine::Engine& engine, engine::Session& session,
 
 bool IsQuick(const engine::ResolvedRequest& wanted, const v1::ExecuteRequest& request) {
   return !WantsReport(request.options()) && HasLittleData(request) &&
-         engine::Engine::IsQuick(wanted);
+         engine::ProgramCalls::IsQuick(wanted);
 }
 
 bool IsQuick(const engine::ResolvedRequest& wanted, const v1::RunRequest& request) {
   return !WantsReport(request.options()) && HasLittleData(request) &&
-         engine::Engine::IsQuick(wanted);
+         engine::ProgramCalls::IsQuick(wanted);
 }
 
 bool IsQuick(const v1::CreateBuffersRequest& request) {

@@ -106,7 +106,8 @@ void RecordEnd(const engine::Engine& engine, Method method, engine::RequestConte
     if (request.prepared != nullptr) request.prepared->use().Add(outcome, parts);
   }
   // The time of a stream is up to its client.
-  if (const int64_t slow_ns = engine.slow_ns(); slow_ns > 0 && ns > slow_ns && !info.stream)
+  if (const int64_t slow_ns = engine.settings().slow_ns();
+      slow_ns > 0 && ns > slow_ns && !info.stream)
     LogSlow(info.name, request, ns, status.code());
   if (!status.ok()) return LogFailure(info.name, request, ns, status);
   UOPD_LOG(kDebug, "rpc", {"method", info.name}, {"req", request.id},

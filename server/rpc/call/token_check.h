@@ -16,7 +16,7 @@ namespace uopd::rpc {
 class TokenCheck {
  public:
   TokenCheck(const engine::Engine& engine, const grpc::CallbackServerContext& context)
-      : engine_(engine), context_(context), version_(engine.tenants_version()) {}
+      : engine_(engine), context_(context), version_(engine.tenants().version()) {}
 
   // OK as long as the caller is who it was. UNAUTHENTICATED: its token is of no tenant any more, or
   // of another one. PERMISSION_DENIED: it is no operator any more. Costs nothing while no tokens

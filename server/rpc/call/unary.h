@@ -40,7 +40,7 @@ class UnaryCall {
   absl::Status Admit(std::string_view session = {}) {
     NameSession(session);
     NameCaller(*incoming_.context, session, request().caller);
-    UOPD_ASSIGN(engine::Charge held, engine_.ChargeMessage(BytesOf(incoming_.request)));
+    UOPD_ASSIGN(engine::Charge held, engine_.clients().ChargeMessage(BytesOf(incoming_.request)));
     UOPD_ASSIGN(admission_, engine_.task_pool().Admit(request().caller));
     auto cancellation = std::make_shared<engine::Cancellation>();
     request().EndWith(cancellation);
@@ -53,9 +53,9 @@ class UnaryCall {
   // RESOURCE_EXHAUSTED: the client leaves too many answers unread, so nothing is computed for it
   // now.
   absl::Status CheckUnread() {
-    if (!engine_.unread().crowded()) return absl::OkStatus();
+    if (!engine_.clients().unread.crowded()) return absl::OkStatus();
     if (request().caller.peer.empty()) NameCaller(*incoming_.context, session_, request().caller);
-    return engine_.unread().Check(request().caller);
+    return engine_.clients().unread.Check(request().caller);
   }
   engine::Admission TakeAdmission() { return std::move(admission_); }
   grpc::ServerUnaryReactor* reactor() {

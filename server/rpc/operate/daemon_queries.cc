@@ -121,7 +121,7 @@ grpc::ServerUnaryReactor* Service::GetStatus(grpc::CallbackServerContext* contex
                  response->set_version(UOPD_VERSION);
                  response->set_instance(engine_.instance());
                  response->set_pid(getpid());
-                 FillStatus(engine_.Status(), response);
+                 FillStatus(engine_.health().Status(), response);
                  return absl::OkStatus();
                });
 }
@@ -159,7 +159,7 @@ grpc::ServerUnaryReactor* Service::ListSettings(grpc::CallbackServerContext* con
                                                 v1::ListSettingsResponse* response) {
   return Serve(engine_, {context, Method::kListSettings, *request, *response, watch_}, kInPool,
                [=, this](RequestContext&) {
-                 for (const engine::SettingView& setting : engine_.SettingsInEffect()) {
+                 for (const engine::SettingView& setting : engine_.settings().InEffect()) {
                    v1::Setting* out = response->add_settings();
                    out->set_key(std::string(setting.key));
                    out->set_value(Printable(setting.value));
@@ -206,11 +206,11 @@ grpc::ServerUnaryReactor* Service::Drain(grpc::CallbackServerContext* context,
                    return absl::FailedPreconditionError(
                        "the daemon is another one than the request names: it was restarted");
                  }
-                 response->set_timeout_seconds(InSeconds(engine_.drain_timeout()));
+                 response->set_timeout_seconds(InSeconds(engine_.settings().drain_timeout()));
                  // A second signal would end the process at once; somebody else may have sent the
                  // first one.
                  static std::atomic<bool> asked{false};
-                 if (engine_.leaving() || asked.exchange(true)) return absl::OkStatus();
+                 if (engine_.gate().leaving() || asked.exchange(true)) return absl::OkStatus();
                  UOPD_LOG(kInfo, "an operator asks for the end", {"tenant", call.caller.tenant});
                  if (kill(getpid(), SIGTERM) == 0) return absl::OkStatus();
                  asked = false;

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <atomic>
-#include <memory>
 
 #include "core/base/text.h"
 #include "server/engine/usage/tenant_usage.h"
-#include "server/rpc/call/call_scope.h"
 #include "server/rpc/call/calls.h"
-#include "server/rpc/call/request_record.h"
+#include "server/rpc/stream/stream_reactor.h"
 #include "server/rpc/stream/streams.h"
 
 namespace uopd::rpc {
@@ -22,37 +20,16 @@ namespace {
 //
 // Holds its session and its Work until the end. A drain lets it finish, unless its client stops
 // reading.
-class Download final : public grpc::ServerWriteReactor<v1::DownloadResponse>,
-                       public WatchedStream,
-                       public std::enable_shared_from_this<Download> {
+class Download final : public StreamReactor<grpc::ServerWriteReactor<v1::DownloadResponse>> {
  public:
   Download(engine::Engine& engine, StreamWatch& watch, grpc::CallbackServerContext* context,
            const v1::DownloadRequest& request)
-      : engine_(engine),
-        watch_(watch),
-        context_(*context),
-        request_(request),
-        scope_(engine, *context, Method::kDownload) {
-    NameCaller(*context, request.session_id(), scope_.request().caller);
-    scope_.request().EndWith(cancellation_);
-  }
-
-  void Start() {
-    self_ = shared_from_this();
-    watch_.Add(self_);
-    absl::Status status = scope_.admitted();
-    if (status.ok()) status = Open();
-    if (status.ok()) {
-      Next();
-    } else {
-      End(status);
-    }
+      : StreamReactor(engine, watch, *context, Method::kDownload), request_(request) {
+    NameCaller(context_, request.session_id(), StreamReactor::request().caller);
   }
 
   void OnWriteDone(bool ok) override {
-    int64_t waited_ns = 0;
-    wait_.End(&waited_ns);  // no effect if cancelled: this write then fails
-    RecordWire(scope_.request(), waited_ns);
+    EndWait();  // no effect if cancelled: this write then fails
     // Before the end of the stream, so that a client that has it finds room in its session.
     charge_ = {};
     unread_ = {};
@@ -61,28 +38,18 @@ class Download final : public grpc::ServerWriteReactor<v1::DownloadResponse>,
     Next();
   }
 
-  void OnCancel() override {
-    const auto alive = shared_from_this();
-    cancellation_->Cancel();
-  }
-
   void EndIfIdle(int64_t now_ns, const WatchLimits& limits) override {
-    if (wait_.Overdue(now_ns - IdleLimitNs(limits)) || !scope_.CheckToken().ok())
-      context_.TryCancel();
+    StreamReactor::EndIfIdle(now_ns, limits);
     if (waits_for_room_.exchange(false, std::memory_order_acq_rel)) NextOnPool();
   }
 
-  void OnDone() override {
-    watch_.Remove(this);
-    self_ = nullptr;  // *this may be gone
-  }
-
  private:
-  absl::Status Open() {
+  absl::Status Begin() override {
     if (request_.has_area()) {
       return absl::InvalidArgumentError("only downloads of a pipeline may name a shared area");
     }
     UOPD_ASSIGN(session_, engine_.sessions().Use(request_.session_id(), scope_.tenant()));
+    Next();
     return absl::OkStatus();
   }
 
@@ -107,17 +74,17 @@ class Download final : public grpc::ServerWriteReactor<v1::DownloadResponse>,
 
   // False: the client has left too much unread for another piece.
   absl::StatusOr<bool> Read() {
-    UOPD_TRY(scope_.request().Check());
+    UOPD_TRY(request().Check());
     if (!found_) UOPD_TRY(FindRange());
     uint64_t size = std::min(end_ - next_, kMaxChunkBytes);
-    unread_ = engine_.unread().HoldPiece(scope_.request().caller, &size);
+    unread_ = engine_.clients().unread.HoldPiece(request().caller, &size);
     if (unread_.bytes() == 0) return false;
     charge_ =
         engine::Charge::Always(session_->quota(), unread_.bytes(), engine::ByteClass::kAnswers);
     std::string& data = *message_.mutable_data();
     if (data.capacity() > 2 * size) std::string().swap(data);  // as the piece before was larger
     data.resize(static_cast<size_t>(size));
-    UOPD_TRY(engine_.Read(*session_, request_.handle(), next_, data));
+    UOPD_TRY(engine_.buffers().Read(*session_, request_.handle(), next_, data));
     next_ += data.size();
     engine::CountSent(scope_.tenant(), data.size());
     return true;
@@ -133,8 +100,8 @@ class Download final : public grpc::ServerWriteReactor<v1::DownloadResponse>,
   }
 
   void NextOnPool() {
-    absl::Status status = session_->strand().Post(
-        scope_.request(), [self = shared_from_this()] { self->Send(self->Read()); });
+    absl::Status status =
+        session_->strand().Post(request(), [self = Alive(this)] { self->Send(self->Read()); });
     if (!status.ok()) End(status);
   }
 
@@ -145,28 +112,18 @@ class Download final : public grpc::ServerWriteReactor<v1::DownloadResponse>,
       waits_for_room_.store(true, std::memory_order_release);
       return;
     }
-    wait_.Begin(NowNs());
+    BeginWait();
     StartWrite(&message_);
   }
 
-  void End(const absl::Status& status) { Finish(scope_.End(status)); }
-
-  engine::Engine& engine_;
-  StreamWatch& watch_;
-  grpc::CallbackServerContext& context_;
   const v1::DownloadRequest& request_;
-  CallScope scope_;
-  const std::shared_ptr<engine::Cancellation> cancellation_ =
-      std::make_shared<engine::Cancellation>();
   v1::DownloadResponse message_;
   engine::SessionUse session_;
   engine::Charge charge_;  // for message_, to the session
   engine::UnreadAnswers::Held unread_;
   uint64_t next_ = 0, end_ = 0;  // range of the buffer that is still to be sent, in bytes
   bool found_ = false;
-  ClientWait wait_;
   std::atomic<bool> waits_for_room_{false};
-  std::shared_ptr<Download> self_;  // from Start to OnDone
 };
 
 }  // namespace
@@ -175,9 +132,7 @@ grpc::ServerWriteReactor<v1::DownloadResponse>* StartDownload(engine::Engine& en
                                                               StreamWatch& watch,
                                                               grpc::CallbackServerContext* context,
                                                               const v1::DownloadRequest* request) {
-  auto download = std::make_shared<Download>(engine, watch, context, *request);
-  download->Start();
-  return download.get();  // alive at least until gRPC has called OnDone
+  return Download::Start<Download>(engine, watch, context, *request);
 }
 
 }  // namespace uopd::rpc

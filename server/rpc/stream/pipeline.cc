@@ -6,11 +6,9 @@
 #include "core/base/text.h"
 #include "server/engine/base/shutting_down.h"
 #include "server/net/stream_flow.h"
-#include "server/rpc/call/answer_reactor.h"
-#include "server/rpc/call/call_scope.h"
 #include "server/rpc/call/calls.h"
-#include "server/rpc/call/request_record.h"
 #include "server/rpc/call/status.h"
+#include "server/rpc/stream/stream_reactor.h"
 #include "server/rpc/stream/streams.h"
 
 namespace uopd::rpc {
@@ -35,36 +33,21 @@ struct Answer {
   size_t bytes() const { return static_cast<size_t>(held); }
 };
 
-// Keeps itself alive until OnDone. Whoever works in it also keeps it alive.
-class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::PipelineResponse>,
-                       private net::StreamFlow<Request, Answer>,
-                       public WatchedStream,
-                       public std::enable_shared_from_this<Pipeline> {
+class Pipeline final
+    : public StreamReactor<grpc::ServerBidiReactor<v1::PipelineRequest, v1::PipelineResponse>>,
+      private net::StreamFlow<Request, Answer> {
  public:
   Pipeline(engine::Engine& engine, StreamWatch& watch, const StreamLimits& limits,
            grpc::CallbackServerContext* context)
-      : StreamFlow(limits.pipeline_bytes),
-        engine_(engine),
-        watch_(watch),
-        context_(*context),
-        scope_(engine, *context, Method::kPipeline) {
+      : StreamReactor(engine, watch, *context, Method::kPipeline),
+        StreamFlow(limits.pipeline_bytes) {
     // Give the scope's Work back at once, because an idle stream must not delay a drain. Each
     // message takes its own Work.
     scope_.ReleaseWork();
   }
 
-  void Start() {
-    self_ = shared_from_this();
-    watch_.Add(self_);
-    if (scope_.admitted().ok()) {
-      Begin();
-    } else {
-      Finish(scope_.End(scope_.admitted()));
-    }
-  }
-
   void OnReadDone(bool ok) override {
-    const auto alive = shared_from_this();
+    const auto alive = Alive(this);
     Request read;
     if (ok) {
       read = Charged();
@@ -73,16 +56,9 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
   }
 
   void OnWriteDone(bool ok) override {
-    const auto alive = shared_from_this();
-    int64_t waited_ns = 0;
-    wait_.End(&waited_ns);  // no effect if cancelled: this write then fails
-    RecordWire(scope_.request(), waited_ns);
+    const auto alive = Alive(this);
+    EndWait();  // no effect if cancelled: this write then fails
     StreamFlow::OnWriteDone(ok);
-  }
-
-  void OnCancel() override {
-    const auto alive = shared_from_this();
-    cancellation_->Cancel();
   }
 
   // A client may send nothing for any time. A client that does not read its answers may not.
@@ -95,15 +71,14 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     Close();
   }
 
-  void OnDone() override {
-    watch_.Remove(this);
-    self_ = nullptr;  // *this may be gone
-  }
-
  private:
+  absl::Status Begin() override {
+    StreamFlow::Begin();
+    return absl::OkStatus();
+  }
   void StartRead() override { ServerBidiReactor::StartRead(&incoming_); }
   void StartWrite(const Answer& answer) override {
-    wait_.Begin(NowNs());
+    BeginWait();
     ServerBidiReactor::StartWrite(&answer.message);
   }
   void End() override {
@@ -116,7 +91,7 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     }
     // A client cancels its pipeline when it goes, and a daemon that ends closes what is idle.
     // Neither is a failure; what a client still waited for is counted by message.
-    Finish(scope_.End(status, absl::IsUnauthenticated(status) ? status : absl::OkStatus()));
+    StreamReactor::End(status, absl::IsUnauthenticated(status) ? status : absl::OkStatus());
   }
 
   // The message that was read, with its charge. If there is no memory for it, only its number is
@@ -125,7 +100,7 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     Request out;
     out.method = MethodOf(incoming_);
     out.held = BytesOf(incoming_);
-    auto charge = engine_.ChargeMessage(out.held);
+    auto charge = engine_.clients().ChargeMessage(out.held);
     out.refused = charge.status();
     if (charge.ok()) {
       out.charge = *std::move(charge);
@@ -159,14 +134,14 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     }
     if (!request.refused.ok()) return Answered(request.refused);
     if (absl::Status status = scope_.CheckToken(); !status.ok()) return Answered(status);
-    auto work = engine_.Begin();
+    auto work = engine_.gate().Begin();
     if (!work.ok()) return Answered(work.status());
     work_ = *std::move(work);
     if (absl::Status status = AdmitCall(engine_, context_); !status.ok()) return Answered(status);
     // What frees memory, or sends data, has a small answer and goes on.
-    if ((current_.has_execute() || current_.has_download()) && engine_.unread().crowded()) {
+    if ((current_.has_execute() || current_.has_download()) && engine_.clients().unread.crowded()) {
       NameCaller(context_, SessionId(), request_.caller);
-      if (absl::Status status = engine_.unread().Check(request_.caller); !status.ok())
+      if (absl::Status status = engine_.clients().unread.Check(request_.caller); !status.ok())
         return Answered(status);
     }
     if (current_.has_prepare()) return ServePrepare();
@@ -179,7 +154,7 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     auto admission = engine_.task_pool().Admit(request_.caller);
     if (!admission.ok()) return Answered(admission.status());
     session_->strand().Post(*std::move(admission), request_,
-                            [self = shared_from_this()](engine::Strand::Turn turn) mutable {
+                            [self = Alive(this)](engine::Strand::Turn turn) mutable {
                               self->TakeTurn(std::move(turn));
                             });
     return std::nullopt;
@@ -193,7 +168,7 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
       std::optional<Answer> answer;
     };
     auto handoff = std::make_shared<Handoff>();
-    Call([self = shared_from_this(), handoff](const absl::Status& status) {
+    Call([self = Alive(this), handoff](const absl::Status& status) {
       self->session_->strand().Leave();
       handoff->answer = self->Answered(status);
       if (handoff->second.exchange(true)) self->OnServed(*std::move(handoff->answer));
@@ -205,8 +180,7 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
   // Runs on a thread of the task pool.
   void TakeTurn(engine::Strand::Turn turn) {
     EndQueue();
-    auto done = [self = shared_from_this(),
-                 turn = std::move(turn)](const absl::Status& status) mutable {
+    auto done = [self = Alive(this), turn = std::move(turn)](const absl::Status& status) mutable {
       turn.End();  // so that the session's next call finds nothing ahead
       self->OnServed(self->Answered(status));
     };
@@ -225,7 +199,7 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     if (!admission.ok()) return Answered(admission.status());
     // By way of the task pool. Otherwise a result that is ready at once would be answered inside
     // this call.
-    engine_.task_pool().Post(request_, [self = shared_from_this(),
+    engine_.task_pool().Post(request_, [self = Alive(this),
                                         admission = *std::move(admission)]() mutable {
       self->EndQueue();
       const v1::PrepareRequest& message = self->current_.prepare();
@@ -328,7 +302,7 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     const int64_t bytes = HeldFor(answer_);
     if (bytes < engine::UnreadAnswers::kLeast) return engine::UnreadAnswers::Held();
     if (request_.caller.peer.empty()) NameCaller(context_, SessionId(), request_.caller);
-    return engine_.unread().Hold(request_.caller, bytes);
+    return engine_.clients().unread.Hold(request_.caller, bytes);
   }
 
   Answer Answered(absl::Status status) {
@@ -353,33 +327,24 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     out.held = BytesOf(answer_);
     // Bounded by limits.pipeline_bytes and one answer, and for all pipelines of a client by
     // UnreadAnswers.
-    out.charge = engine::Charge::Always(engine_.client_bytes(), HeldFor(answer_),
+    out.charge = engine::Charge::Always(engine_.clients().bytes, HeldFor(answer_),
                                         engine::ByteClass::kAnswers);
     out.message = std::move(answer_);
     out.work = std::move(work_);
     return out;
   }
 
-  engine::Engine& engine_;
-  StreamWatch& watch_;
-  grpc::CallbackServerContext& context_;
-  CallScope scope_;
-
   v1::PipelineRequest incoming_;       // being read
   v1::PipelineRequest current_;        // being served
   Method method_ = Method::kPipeline;  // of current_
   engine::Charge charge_;              // of current_
   v1::PipelineResponse answer_;
-  uint64_t failed_epoch_ = 0;  // of the last call that failed
-  const std::shared_ptr<engine::Cancellation> cancellation_ =
-      std::make_shared<engine::Cancellation>();  // for all calls of the stream
-  engine::RequestContext request_;
+  uint64_t failed_epoch_ = 0;       // of the last call that failed
+  engine::RequestContext request_;  // of current_; the stream's cancellation ends it
   engine::SessionUse session_;
   std::optional<engine::ResolvedRequest> wanted_;  // of an Execute
   engine::Work work_;
-  ClientWait wait_;  // for an answer to be taken
   std::atomic<bool> closed_{false};
-  std::shared_ptr<Pipeline> self_;  // from Start to OnDone
 };
 
 }  // namespace
@@ -387,9 +352,7 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
 grpc::ServerBidiReactor<v1::PipelineRequest, v1::PipelineResponse>* StartPipeline(
     engine::Engine& engine, StreamWatch& watch, const StreamLimits& limits,
     grpc::CallbackServerContext* context) {
-  auto pipeline = std::make_shared<Pipeline>(engine, watch, limits, context);
-  pipeline->Start();
-  return pipeline.get();  // alive at least until gRPC has called OnDone
+  return Pipeline::Start<Pipeline>(engine, watch, limits, context);
 }
 
 }  // namespace uopd::rpc

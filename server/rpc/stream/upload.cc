@@ -1,46 +1,24 @@
 // SPDX-License-Identifier: MIT
-#include <memory>
-
 #include "core/base/text.h"
 #include "server/engine/base/shutting_down.h"
-#include "server/rpc/call/call_scope.h"
 #include "server/rpc/call/calls.h"
-#include "server/rpc/call/request_record.h"
+#include "server/rpc/stream/stream_reactor.h"
 #include "server/rpc/stream/streams.h"
 
 namespace uopd::rpc {
 namespace {
 
 // Reads a chunk, writes it on the session's strand, then reads the next chunk.
-class Upload final : public grpc::ServerReadReactor<v1::UploadRequest>,
-                     public WatchedStream,
-                     public std::enable_shared_from_this<Upload> {
+class Upload final : public StreamReactor<grpc::ServerReadReactor<v1::UploadRequest>> {
  public:
   Upload(engine::Engine& engine, StreamWatch& watch, grpc::CallbackServerContext* context,
          v1::UploadResponse* response)
-      : engine_(engine),
-        watch_(watch),
-        context_(*context),
-        response_(*response),
-        scope_(engine, *context, Method::kUpload) {
+      : StreamReactor(engine, watch, *context, Method::kUpload), response_(*response) {
     scope_.ReleaseWork();
-    scope_.request().EndWith(cancellation_);
-  }
-
-  void Start() {
-    self_ = shared_from_this();
-    watch_.Add(self_);
-    if (scope_.admitted().ok()) {
-      Read();
-    } else {
-      End(scope_.admitted());
-    }
   }
 
   void OnReadDone(bool ok) override {
-    int64_t waited_ns = 0;
-    if (!wait_.End(&waited_ns)) return;
-    RecordWire(scope_.request(), waited_ns);
+    if (!EndWait()) return;
     if (!ok) return OnLast();
     if (absl::Status status = BeginChunk(); !status.ok()) return Refuse(status);
     const bool quick = session_->buffers().OnlyCopies(handle_, next_, message_.buffer().bytes());
@@ -49,14 +27,9 @@ class Upload final : public grpc::ServerReadReactor<v1::UploadRequest>,
       session_->strand().Leave();
       return Continue(status);
     }
-    absl::Status status = session_->strand().Post(
-        scope_.request(), [self = shared_from_this()] { self->Continue(self->Write()); });
+    absl::Status status =
+        session_->strand().Post(request(), [self = Alive(this)] { self->Continue(self->Write()); });
     if (!status.ok()) Refuse(status);
-  }
-
-  void OnCancel() override {
-    const auto alive = shared_from_this();
-    cancellation_->Cancel();
   }
 
   void EndIfIdle(int64_t now_ns, const WatchLimits& limits) override {
@@ -69,14 +42,15 @@ class Upload final : public grpc::ServerReadReactor<v1::UploadRequest>,
                                     limits.idle.count(), " ms)")));
   }
 
-  void OnDone() override {
-    watch_.Remove(this);
-    self_ = nullptr;  // *this may be gone
-  }
-
  private:
+  absl::Status Begin() override {
+    Read();
+    return absl::OkStatus();
+  }
+  void LetGo() override { work_ = {}; }
+
   void Read() {
-    wait_.Begin(NowNs());
+    BeginWait();
     StartRead(&message_);
   }
 
@@ -84,12 +58,12 @@ class Upload final : public grpc::ServerReadReactor<v1::UploadRequest>,
   absl::Status BeginChunk() {
     // Held from the first chunk to the end: a drain waits for an upload that goes on.
     if (session_id_.empty()) {
-      UOPD_ASSIGN(work_, engine_.Begin());
+      UOPD_ASSIGN(work_, engine_.gate().Begin());
     }
-    UOPD_ASSIGN(charge_, engine_.ChargeMessage(BytesOf(message_)));
+    UOPD_ASSIGN(charge_, engine_.clients().ChargeMessage(BytesOf(message_)));
     if (session_id_.empty()) {
       session_id_ = message_.session_id();
-      NameCaller(context_, session_id_, scope_.request().caller);
+      NameCaller(context_, session_id_, request().caller);
       handle_ = message_.buffer().handle();
       next_ = message_.offset();
     }
@@ -105,10 +79,11 @@ class Upload final : public grpc::ServerReadReactor<v1::UploadRequest>,
   }
 
   absl::Status Write() {
-    UOPD_TRY(scope_.request().Check());
+    UOPD_TRY(request().Check());
     if (!opened_) {
       const v1::BufferSpec& spec = message_.buffer();
-      UOPD_ASSIGN(created_, engine_.OpenUpload(*session_, handle_, spec.bytes(), spec.device()));
+      UOPD_ASSIGN(created_,
+                  engine_.buffers().OpenUpload(*session_, handle_, spec.bytes(), spec.device()));
       opened_ = true;
     }
     const uint64_t begin = next_;
@@ -138,21 +113,9 @@ class Upload final : public grpc::ServerReadReactor<v1::UploadRequest>,
     End(absl::OkStatus());
   }
 
-  void End(const absl::Status& status) {
-    work_ = {};
-    Finish(scope_.End(status));
-  }
-
-  engine::Engine& engine_;
-  StreamWatch& watch_;
-  grpc::CallbackServerContext& context_;
   v1::UploadResponse& response_;
-  CallScope scope_;
-  const std::shared_ptr<engine::Cancellation> cancellation_ =
-      std::make_shared<engine::Cancellation>();
   v1::UploadRequest message_;
   std::string session_id_;  // empty before the first chunk
-  ClientWait wait_;
   engine::Work work_;
   // Held while a chunk is processed.
   engine::SessionUse session_;
@@ -161,7 +124,6 @@ class Upload final : public grpc::ServerReadReactor<v1::UploadRequest>,
   uint64_t next_ = 0;     // offset of the next byte
   uint64_t written_ = 0;  // bytes
   bool opened_ = false, created_ = false;
-  std::shared_ptr<Upload> self_;  // from Start to OnDone
 };
 
 }  // namespace
@@ -169,9 +131,7 @@ class Upload final : public grpc::ServerReadReactor<v1::UploadRequest>,
 grpc::ServerReadReactor<v1::UploadRequest>* StartUpload(engine::Engine& engine, StreamWatch& watch,
                                                         grpc::CallbackServerContext* context,
                                                         v1::UploadResponse* response) {
-  auto upload = std::make_shared<Upload>(engine, watch, context, response);
-  upload->Start();
-  return upload.get();  // alive at least until gRPC has called OnDone
+  return Upload::Start<Upload>(engine, watch, context, response);
 }
 
 }  // namespace uopd::rpc

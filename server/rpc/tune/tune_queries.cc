@@ -108,7 +108,7 @@ grpc::ServerUnaryReactor* Service::StartTune(grpc::CallbackServerContext* contex
                               .budget_candidates = request->budget_candidates(),
                               .request_id = request->request_id(),
                               .title = request->title()};
-        engine_.StartTune(
+        engine_.programs().StartTune(
             call, std::move(wish),
             [response, done = std::move(done)](
                 absl::StatusOr<engine::TuneOperations::OperationPtr> started) mutable {
@@ -125,7 +125,7 @@ grpc::ServerUnaryReactor* Service::ListTunes(grpc::CallbackServerContext* contex
   constexpr int kMaxListed = 512;
   return Serve(engine_, {context, Method::kListTunes, *request, *response, watch_}, kOnDisk,
                [=, this](RequestContext& call) {
-                 for (const auto& op : engine_.tune_operations().List(call.caller)) {
+                 for (const auto& op : engine_.operate().tune.List(call.caller)) {
                    if (response->tunes_size() == kMaxListed) break;
                    Fill(op->Summary(), response->add_tunes());
                  }
@@ -139,7 +139,7 @@ grpc::ServerUnaryReactor* Service::CancelTune(grpc::CallbackServerContext* conte
   return Serve(engine_, {context, Method::kCancelTune, *request, *response, watch_}, kOnDisk,
                [=, this](RequestContext& call) -> absl::Status {
                  UOPD_ASSIGN(const auto op,
-                             engine_.tune_operations().Cancel(call.caller, request->id()));
+                             engine_.operate().tune.Cancel(call.caller, request->id()));
                  Fill(op->Summary(), response->mutable_tune());
                  return absl::OkStatus();
                });
@@ -151,9 +151,9 @@ grpc::ServerUnaryReactor* Service::ResumeTune(grpc::CallbackServerContext* conte
   return Serve(engine_, {context, Method::kResumeTune, *request, *response, watch_}, kOnDisk,
                [=, this](RequestContext& call) -> absl::Status {
                  UOPD_ASSIGN(const auto op,
-                             engine_.tune_operations().Resume(call.caller, request->id(),
-                                                              request->more_budget_ms(),
-                                                              request->more_candidates()));
+                             engine_.operate().tune.Resume(call.caller, request->id(),
+                                                           request->more_budget_ms(),
+                                                           request->more_candidates()));
                  Fill(op->Summary(), response->mutable_tune());
                  return absl::OkStatus();
                });

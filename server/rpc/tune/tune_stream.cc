@@ -8,15 +8,13 @@
 // busy_ is the right to use the members below it. It is held while a message is made and written.
 #include <atomic>
 #include <map>
-#include <memory>
 #include <string>
 #include <utility>
 
 #include "core/base/mutex.h"
 #include "core/base/telemetry/metrics.h"
 #include "core/base/text.h"
-#include "server/rpc/call/answer_reactor.h"
-#include "server/rpc/call/call_scope.h"
+#include "server/rpc/stream/stream_reactor.h"
 #include "server/rpc/stream/streams.h"
 #include "server/rpc/tune/tune_messages.h"
 
@@ -62,44 +60,20 @@ class WatcherSlot {
   bool held_ = false;
 };
 
-class TuneStream final : public grpc::ServerWriteReactor<v1::WatchTuneResponse>,
-                         public WatchedStream,
-                         public std::enable_shared_from_this<TuneStream> {
+class TuneStream final : public StreamReactor<grpc::ServerWriteReactor<v1::WatchTuneResponse>> {
  public:
   TuneStream(engine::Engine& engine, StreamWatch& watch, grpc::CallbackServerContext* context,
              const v1::WatchTuneRequest& request)
-      : engine_(engine),
-        watch_(watch),
-        context_(*context),
-        id_(request.id()),
-        scope_(engine, *context, Method::kWatchTune) {
-    NameCaller(*context, "", scope_.request().caller);
-    scope_.request().EndWith(cancellation_);
-  }
-
-  void Start() {
-    self_ = shared_from_this();
-    watch_.Add(self_);
-    absl::Status status = scope_.admitted();
-    if (status.ok()) status = slot_.Take(scope_.tenant());
-    if (!status.ok()) return End(status);
-    scope_.ReleaseWork();
-    Post();
+      : StreamReactor(engine, watch, *context, Method::kWatchTune), id_(request.id()) {
+    NameCaller(context_, "", StreamReactor::request().caller);
   }
 
   void OnWriteDone(bool ok) override {
-    wait_.End();  // no effect if cancelled: this write then fails
-    unread_ = {};
+    EndWait();  // no effect if cancelled: this write then fails
+    sent_ = {};
     if (!ok) return End(absl::CancelledError("client does not read any more"));
     if (more_) return Post();
     busy_.store(false, std::memory_order_release);
-  }
-
-  void OnCancel() override {
-    const auto alive = shared_from_this();
-    cancellation_->Cancel();
-    // If the stream is busy, what it does ends it, or the next look does.
-    if (TryEnter()) End(absl::CancelledError("client does not watch any more"));
   }
 
   // Called ten times a second.
@@ -112,30 +86,36 @@ class TuneStream final : public grpc::ServerWriteReactor<v1::WatchTuneResponse>,
     busy_.store(false, std::memory_order_release);
   }
 
-  void OnDone() override {
-    watch_.Remove(this);
-    self_ = nullptr;  // *this may be gone
+ private:
+  absl::Status Begin() override {
+    UOPD_TRY(slot_.Take(scope_.tenant()));
+    scope_.ReleaseWork();
+    Post();
+    return absl::OkStatus();
+  }
+  // If the stream is busy, what it does ends it, or the next look does.
+  void Cancelled() override {
+    if (TryEnter()) End(absl::CancelledError("client does not watch any more"));
   }
 
- private:
   bool TryEnter() { return !busy_.exchange(true, std::memory_order_acq_rel); }
-  bool IsReplaced() { return engine_.tune_operations().IsReplaced(op_); }
+  bool IsReplaced() { return engine_.operate().tune.IsReplaced(op_); }
 
   void Post() {
-    engine_.task_pool().Post(scope_.request(), [self = shared_from_this()] { self->Next(); });
+    engine_.task_pool().Post(request(), [self = Alive(this)] { self->Next(); });
   }
 
   absl::Status Find() {
-    UOPD_ASSIGN(op_, engine_.tune_operations().Find(scope_.request().caller, id_));
+    UOPD_ASSIGN(op_, engine_.operate().tune.Find(request().caller, id_));
     id_ = op_->id();  // a longer id may be added that begins as the client's does
     return absl::OkStatus();
   }
 
   // OK: there may be a message.
   absl::StatusOr<engine::TuneChanges> Make() {
-    UOPD_TRY(scope_.request().Check());
+    UOPD_TRY(request().Check());
     UOPD_TRY(scope_.CheckToken());
-    UOPD_ASSIGN(const engine::Work work, engine_.Begin());
+    UOPD_ASSIGN(const engine::Work work, engine_.gate().Begin());
     if (op_ == nullptr || IsReplaced()) {
       const bool first = op_ == nullptr;
       UOPD_TRY(Find());
@@ -158,35 +138,22 @@ class TuneStream final : public grpc::ServerWriteReactor<v1::WatchTuneResponse>,
       return;
     }
     message_ = ToMessage(*changes);
-    const int64_t bytes = HeldFor(message_);
-    auto unread = engine_.unread().Hold(scope_.request().caller, bytes);
-    if (!unread.ok()) return End(unread.status());
-    unread_ = *std::move(unread);
-    charge_ = engine::Charge::Always(engine_.client_bytes(), bytes, engine::ByteClass::kAnswers);
-    wait_.Begin(NowNs());
+    auto sent = SentMemory::Of(engine_, request().caller, message_);
+    if (!sent.ok()) return End(sent.status());
+    sent_ = *std::move(sent);
+    BeginWait();
     StartWrite(&message_);
   }
 
-  void End(const absl::Status& status) { Finish(scope_.End(status)); }
-
-  engine::Engine& engine_;
-  StreamWatch& watch_;
-  grpc::CallbackServerContext& context_;
   std::string id_;  // the client's, then the whole one
-  CallScope scope_;
   WatcherSlot slot_;
-  const std::shared_ptr<engine::Cancellation> cancellation_ =
-      std::make_shared<engine::Cancellation>();
-  ClientWait wait_;
-  std::shared_ptr<TuneStream> self_;  // from Start to OnDone
-  std::atomic<bool> busy_{true};      // until the first message is written
+  std::atomic<bool> busy_{true};  // until the first message is written
   engine::TuneOperations::OperationPtr op_;
   engine::TuneCursor cursor_;
   uint64_t version_ = 0;
   bool over_ = false, more_ = false;
   v1::WatchTuneResponse message_;
-  engine::Charge charge_;  // for message_
-  engine::UnreadAnswers::Held unread_;
+  SentMemory sent_;  // for message_
 };
 
 }  // namespace
@@ -194,9 +161,7 @@ class TuneStream final : public grpc::ServerWriteReactor<v1::WatchTuneResponse>,
 grpc::ServerWriteReactor<v1::WatchTuneResponse>* StartTuneWatch(
     engine::Engine& engine, StreamWatch& watch, grpc::CallbackServerContext* context,
     const v1::WatchTuneRequest* request) {
-  auto stream = std::make_shared<TuneStream>(engine, watch, context, *request);
-  stream->Start();
-  return stream.get();  // alive at least until gRPC has called OnDone
+  return TuneStream::Start<TuneStream>(engine, watch, context, *request);
 }
 
 }  // namespace uopd::rpc

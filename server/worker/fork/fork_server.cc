@@ -99,15 +99,15 @@ void ForkServer::Keep() {
   }
 }
 
-absl::StatusOr<std::shared_ptr<ForkProcess>> ForkServer::Up(const Patience& patience,
+absl::StatusOr<std::shared_ptr<ForkProcess>> ForkServer::Up(const WorkLimits& limits,
                                                             const ForkProcess* failed) {
   const auto limit = Clock::now() + options_.await_limit;
   for (;;) {
-    UOPD_TRY(patience.Check());  // without the lock, because `cancelled` is the caller's code
+    UOPD_TRY(limits.Check());  // without the lock, because `cancelled` is the caller's code
     MutexLock lock(mu_);
     const auto now = Clock::now();
     if (now >= limit) return absl::UnavailableError(Cat("no worker: ", StatusText(state_)));
-    const auto until = std::min({patience.deadline, limit, now + Patience::kCancelPoll});
+    const auto until = std::min({limits.deadline, limit, now + WorkLimits::kPoll});
     const bool up = lock.WaitUntil(changed_, until, [&]() UOPD_REQUIRES(mu_) {
       return process_ != nullptr && process_.get() != failed;
     });
@@ -115,19 +115,17 @@ absl::StatusOr<std::shared_ptr<ForkProcess>> ForkServer::Up(const Patience& pati
   }
 }
 
-absl::Status ForkServer::AwaitUp(const Patience& patience) {
-  return Up(patience, nullptr).status();
-}
+absl::Status ForkServer::AwaitUp(const WorkLimits& limits) { return Up(limits, nullptr).status(); }
 
 absl::StatusOr<SpawnedWorker> ForkServer::Spawn(const WorkerSetup& setup,
-                                                const Patience& patience) {
+                                                const WorkLimits& limits) {
   const RequestHead head{Request::kSpawn, 0};
   std::string request(reinterpret_cast<const char*>(&head), sizeof head);
   request += setup.Encode();
   if (request.size() > kMaxRequest) return absl::InvalidArgumentError("worker setup is too large");
   SpawnedWorker out;
   for (;;) {
-    UOPD_ASSIGN(out.parent, Up(patience, out.parent.get()));
+    UOPD_ASSIGN(out.parent, Up(limits, out.parent.get()));
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
       return absl::ResourceExhaustedError(Cat("socketpair: ", std::strerror(errno)));

@@ -31,6 +31,7 @@
 #include "core/base/mutex.h"
 #include "core/base/status.h"
 #include "core/base/unique_fd.h"
+#include "core/base/work_limits.h"
 #include "server/worker/frame_channel.h"
 #include "server/worker/worker_process.h"
 
@@ -66,16 +67,16 @@ class ForkServer {
   ForkServer(const ForkServer&) = delete;
   ForkServer& operator=(const ForkServer&) = delete;
 
-  // Waits until a process is up, as long as `patience` and Options::await_limit allow. UNAVAILABLE:
+  // Waits until a process is up, as long as `limits` and Options::await_limit allow. UNAVAILABLE:
   // no process is up. RESOURCE_EXHAUSTED: the machine cannot fork.
-  absl::StatusOr<SpawnedWorker> Spawn(const WorkerSetup& setup, const Patience& patience = {})
+  absl::StatusOr<SpawnedWorker> Spawn(const WorkerSetup& setup, const WorkLimits& limits = {})
       UOPD_EXCLUDES(mu_);
   // Waits until the worker has ended, at most `timeout`, and returns its status in waitpid's form.
   // DEADLINE_EXCEEDED: even SIGKILL does not end the worker (it is stuck in a driver); Reap may be
   // called again. UNAVAILABLE: the worker ended, and its status was lost with its fork server.
   absl::StatusOr<int> Reap(const SpawnedWorker& worker, std::chrono::milliseconds timeout);
 
-  absl::Status AwaitUp(const Patience& patience) UOPD_EXCLUDES(mu_);
+  absl::Status AwaitUp(const WorkLimits& limits) UOPD_EXCLUDES(mu_);
   std::string Unready() const UOPD_EXCLUDES(mu_);  // why no worker can be had; empty: one can
   pid_t pid() const UOPD_EXCLUDES(mu_);            // -1: there is no process now
   uint64_t restarts() const UOPD_EXCLUDES(mu_);
@@ -83,7 +84,7 @@ class ForkServer {
  private:
   explicit ForkServer(Options options) : options_(std::move(options)) {}
   // Waits for a process that is up and is not `failed`.
-  absl::StatusOr<std::shared_ptr<ForkProcess>> Up(const Patience& patience,
+  absl::StatusOr<std::shared_ptr<ForkProcess>> Up(const WorkLimits& limits,
                                                   const ForkProcess* failed) UOPD_EXCLUDES(mu_);
   void Keep() UOPD_EXCLUDES(mu_);  // runs on the keeper thread
   void Publish(std::shared_ptr<ForkProcess> process, absl::Status state) UOPD_EXCLUDES(mu_);

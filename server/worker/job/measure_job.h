@@ -34,7 +34,7 @@ struct MeasureRequest {
   std::string entry;
   std::vector<MeasureBuffer> buffers;  // by PARAM slot
   std::vector<int64_t> variables;
-  devices::LaunchShape shape;
+  LaunchShape shape;
   int runs = 3;  // timed runs after the first run; 0: only the outputs
   // Of the best kernel so far; 0: none. A kernel that is clearly slower is run less often.
   int64_t best_ns = 0;

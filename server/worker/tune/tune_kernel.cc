@@ -53,7 +53,7 @@ class Tuner {
   absl::StatusOr<TunedKernel> Run() {
     TunedKernel out;
     search::BeamOptions beam = options_.beam;
-    beam.deadline = SearchDeadline(beam.deadline);
+    beam.limits.deadline = SearchDeadline(beam.limits.deadline);
     beam.threads = lowering_threads_;
     // Requests come first. On Linux this is the nice value of the calling thread alone.
     beam.on_thread = [] {
@@ -116,8 +116,7 @@ class Tuner {
     out.runs = options.runs;
     out.overlap = options.overlap;
     out.measure_limit = options.run_limit;
-    out.deadline = options.beam.deadline;
-    out.cancelled = options.beam.cancelled;
+    out.limits = options.beam.limits;
     return out;
   }
 

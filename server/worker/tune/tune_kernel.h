@@ -16,8 +16,7 @@
 namespace uopd::worker {
 
 struct TuneOptions {
-  // `deadline` and `cancelled` apply to the whole tuning. The search gets three quarters of the
-  // time.
+  // Its limits are those of the whole tuning. The search gets three quarters of the time.
   search::BeamOptions beam;
   std::string device = "CPU";
   std::string toolchain;  // as CompileRequest

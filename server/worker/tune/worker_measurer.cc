@@ -16,7 +16,6 @@
 #include "core/ir/graph.h"
 #include "core/search/stage_time.h"
 #include "server/worker/job/compile_job.h"
-#include "server/worker/job/launch_shape.h"
 
 namespace uopd::worker {
 namespace {
@@ -52,9 +51,7 @@ std::vector<absl::StatusOr<std::string>> WorkerMeasurer::Compile(
       const search::StageTime time("compile");
       const CompileRequest request{options_.device, options_.toolchain, batch[i].source};
       out[i] =
-          pools_.compile
-              .Run(request.ToJob(options_.compile_limit), options_.deadline, options_.cancelled)
-              .ToStatusOr();
+          pools_.compile.Run(request.ToJob(options_.compile_limit), options_.limits).ToStatusOr();
     }
   };
   // These threads only wait for their workers. The calling thread does the same.
@@ -85,7 +82,7 @@ absl::StatusOr<MeasureRequest> WorkerMeasurer::RequestOf(const search::Candidate
     }
     request.variables.push_back(it->second);
   }
-  request.shape = ShapeOf(candidate.kernel.launch, request.variables);
+  request.shape = candidate.kernel.launch.At(request.variables);
   return request;
 }
 
@@ -99,10 +96,9 @@ absl::StatusOr<MeasureAnswer> WorkerMeasurer::Run(const search::Candidate& candi
   if (std::isfinite(best_seconds))
     request.best_ns = std::max<int64_t>(1, std::llround(std::min(best_seconds * 1e9, 1e18)));
   request.want_outputs = want_outputs;
-  UOPD_ASSIGN(const std::string bytes,
-              pools_.measure
-                  .Run(request.ToJob(options_.measure_limit), options_.deadline, options_.cancelled)
-                  .ToStatusOr());
+  UOPD_ASSIGN(
+      const std::string bytes,
+      pools_.measure.Run(request.ToJob(options_.measure_limit), options_.limits).ToStatusOr());
   return MeasureAnswer::Decode(bytes);
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "core/base/work_limits.h"
 #include "core/search/measurer.h"
 #include "server/worker/job/measure_job.h"
 #include "server/worker/supervisor.h"
@@ -34,8 +35,7 @@ struct MeasurerOptions {
   bool overlap = false;
   std::chrono::milliseconds compile_limit{10'000};
   std::chrono::milliseconds measure_limit{10'000};
-  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
-  std::function<bool()> cancelled;  // null: never cancelled
+  WorkLimits limits;
 };
 
 class WorkerMeasurer final : public search::Measurer {

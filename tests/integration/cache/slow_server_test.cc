@@ -44,7 +44,7 @@ class SlowServerTest : public KeyFiles {
     const auto loaded =
         group_.LoadOrCompute(*store_, Key("kernel", Cat("new ", ++made_), "env"),
                              {.lease_ttl_us = 5'000'000, .owner = "me"},
-                             [](const WaitLimits&) -> absl::StatusOr<std::string> { return "k"; });
+                             [](const WorkLimits&) -> absl::StatusOr<std::string> { return "k"; });
     EXPECT_EQ(loaded->outcome, LoadOutcome::kComputed);
     const Deadline::duration waited = now_ - begin;
     while (store_->maybe_cluster()->SendOne() == Cluster::Sent::kSettled) {

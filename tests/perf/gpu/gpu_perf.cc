@@ -10,7 +10,6 @@
 #include "absl/strings/string_view.h"
 #include "core/base/text.h"
 #include "devices/registry.h"
-#include "server/worker/job/launch_shape.h"
 #include "tests/perf/gpu/cublas.h"
 #include "tests/perf/gpu/gpu_works.h"
 #include "tests/perf/perf.h"
@@ -148,8 +147,7 @@ class GpuBench {
     const auto compute = [&](int times) -> absl::Status {
       for (int i = 0; i < times; ++i) {
         for (const Program::Step& step : program->steps()) {
-          UOPD_TRY(computing->Launch(*step.executable, worker::ShapeOf(step.kernel.launch, {}),
-                                     step.args, {}));
+          UOPD_TRY(computing->Launch(*step.executable, step.kernel.launch.At({}), step.args, {}));
         }
       }
       return computing->Record(computed, ++last);
@@ -195,7 +193,7 @@ class GpuBench {
     constexpr int kKernels = 100;
     UOPD_ASSIGN(const auto program, Make([](client::Client& c) { return c.Empty({1024}) + 1.0; }));
     const Program::Step& step = program->steps().front();
-    devices::RecordedLaunch launch{step.executable, worker::ShapeOf(step.kernel.launch, {})};
+    devices::RecordedLaunch launch{step.executable, step.kernel.launch.At({})};
     std::vector<devices::Buffer*> buffers;
     for (const devices::BufferArg& arg : step.args) {
       launch.buffers.push_back({static_cast<int>(buffers.size()), arg.offset});

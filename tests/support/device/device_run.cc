@@ -29,7 +29,7 @@ absl::Status RunOnDevice(devices::Device& device, ir::UOpContext& ctx,
   UOPD_ASSIGN(const auto stream, device.NewStream());
   std::vector<int64_t> values;
   for (const std::string& v : kernel.variables) values.push_back(variables.at(v));
-  devices::LaunchShape shape;
+  LaunchShape shape;
   for (int d = 0; d < 3; ++d) {
     shape.grid[d] = kernel.launch.grid[d].Evaluate(values);
     shape.block[d] = kernel.launch.block[d].Evaluate(values);

@@ -25,7 +25,7 @@ TEST(SingleFlightTest, ManyThreadsOneComputation) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 8; ++t) {
     threads.emplace_back([&] {
-      auto result = flights.Do(kKey, {}, [&](const WaitLimits&) -> absl::StatusOr<std::string> {
+      auto result = flights.Do(kKey, {}, [&](const WorkLimits&) -> absl::StatusOr<std::string> {
         ++computed;
         AwaitWaiters(flights, 7);
         return "answer";
@@ -44,7 +44,7 @@ TEST(SingleFlightTest, ErrorsGoToWaitersAndAreForgotten) {
   Flights flights;
   std::latch started(1);
   std::thread leader([&] {
-    auto result = flights.Do(kKey, {}, [&](const WaitLimits&) -> absl::StatusOr<std::string> {
+    auto result = flights.Do(kKey, {}, [&](const WorkLimits&) -> absl::StatusOr<std::string> {
       started.count_down();
       AwaitWaiters(flights, 1);
       return absl::InvalidArgumentError("bad graph");
@@ -53,12 +53,12 @@ TEST(SingleFlightTest, ErrorsGoToWaitersAndAreForgotten) {
   });
   started.wait();
   auto result =
-      flights.Do(kKey, {}, [](const WaitLimits&) -> absl::StatusOr<std::string> { return "mine"; });
+      flights.Do(kKey, {}, [](const WorkLimits&) -> absl::StatusOr<std::string> { return "mine"; });
   leader.join();
   EXPECT_TRUE(result.waited);
   EXPECT_TRUE(absl::IsInvalidArgument(result.value.status()));
   auto next =
-      flights.Do(kKey, {}, [](const WaitLimits&) -> absl::StatusOr<std::string> { return "good"; });
+      flights.Do(kKey, {}, [](const WorkLimits&) -> absl::StatusOr<std::string> { return "good"; });
   EXPECT_EQ(**next.value, "good");
   EXPECT_FALSE(next.waited);
 }
@@ -67,7 +67,7 @@ TEST(SingleFlightTest, AWaiterTakesOverWhenTheLeaderIsCancelled) {
   Flights flights;
   std::latch started(1);
   std::thread leader([&] {
-    auto result = flights.Do(kKey, {}, [&](const WaitLimits&) -> absl::StatusOr<std::string> {
+    auto result = flights.Do(kKey, {}, [&](const WorkLimits&) -> absl::StatusOr<std::string> {
       started.count_down();
       AwaitWaiters(flights, 1);
       return absl::CancelledError("client left");
@@ -76,7 +76,7 @@ TEST(SingleFlightTest, AWaiterTakesOverWhenTheLeaderIsCancelled) {
   });
   started.wait();
   auto result =
-      flights.Do(kKey, {}, [](const WaitLimits&) -> absl::StatusOr<std::string> { return "mine"; });
+      flights.Do(kKey, {}, [](const WorkLimits&) -> absl::StatusOr<std::string> { return "mine"; });
   leader.join();
   ASSERT_TRUE(result.value.ok());
   EXPECT_EQ(**result.value, "mine");
@@ -87,14 +87,14 @@ TEST(SingleFlightTest, WaitersStopAtTheirOwnLimits) {
   Flights flights;
   std::latch started(1), finish(1);
   std::thread leader([&] {
-    flights.Do(kKey, {}, [&](const WaitLimits&) -> absl::StatusOr<std::string> {
+    flights.Do(kKey, {}, [&](const WorkLimits&) -> absl::StatusOr<std::string> {
       started.count_down();
       finish.wait();
       return "slow";
     });
   });
   started.wait();
-  auto never = [](const WaitLimits&) -> absl::StatusOr<std::string> { return "never"; };
+  auto never = [](const WorkLimits&) -> absl::StatusOr<std::string> { return "never"; };
   auto late = flights.Do(kKey, {.deadline = std::chrono::steady_clock::now()}, never);
   EXPECT_TRUE(absl::IsDeadlineExceeded(late.value.status()));
   int polls = 0;
@@ -113,7 +113,7 @@ TEST(SingleFlightTest, TheLeaderWorksForAllWhoWait) {
   std::atomic<int> asked{0};
   std::thread leader([&] {
     auto result = flights.Do(kKey, {.cancelled = [&] { return leader_left.load(); }},
-                             [&](const WaitLimits& limits) -> absl::StatusOr<std::string> {
+                             [&](const WorkLimits& limits) -> absl::StatusOr<std::string> {
                                started.count_down();
                                AwaitWaiters(flights, 1);
                                leader_left = true;
@@ -128,7 +128,7 @@ TEST(SingleFlightTest, TheLeaderWorksForAllWhoWait) {
   started.wait();
   auto result =
       flights.Do(kKey, {.cancelled = [&] { return waiter_left.load(); }},
-                 [](const WaitLimits&) -> absl::StatusOr<std::string> { return "not computed"; });
+                 [](const WorkLimits&) -> absl::StatusOr<std::string> { return "not computed"; });
   EXPECT_TRUE(absl::IsCancelled(result.value.status()));
   leader.join();
   EXPECT_EQ(asked, 1);
@@ -137,7 +137,7 @@ TEST(SingleFlightTest, TheLeaderWorksForAllWhoWait) {
 TEST(SingleFlightTest, WhatGivesUpSaysWhy) {
   Flights flights;
   auto result = flights.Do(kKey, {.deadline = std::chrono::steady_clock::now()},
-                           [](const WaitLimits& limits) -> absl::StatusOr<std::string> {
+                           [](const WorkLimits& limits) -> absl::StatusOr<std::string> {
                              EXPECT_TRUE(limits.cancelled());
                              return absl::CancelledError("nobody wants it");
                            });
@@ -152,7 +152,7 @@ TEST_F(LoadTest, ComputesThenHits) {
   int computed = 0;
   auto load = [&] {
     return group.LoadOrCompute(*store, KeyOf(1), {},
-                               [&](const WaitLimits&) -> absl::StatusOr<std::string> {
+                               [&](const WorkLimits&) -> absl::StatusOr<std::string> {
                                  ++computed;
                                  return "made";
                                });
@@ -171,10 +171,10 @@ TEST_F(LoadTest, ComputesThenHits) {
 TEST_F(LoadTest, MemoryHitAndUnkeptErrors) {
   Store store(1 << 20);
   LoadGroup group;
-  auto fail = [](const WaitLimits&) {
+  auto fail = [](const WorkLimits&) {
     return absl::StatusOr<std::string>(absl::InvalidArgumentError("no"));
   };
-  auto make = [](const WaitLimits&) { return absl::StatusOr<std::string>("yes"); };
+  auto make = [](const WorkLimits&) { return absl::StatusOr<std::string>("yes"); };
   for (const int64_t ttl : {0, 1000000}) {
     const Key key = KeyOf(static_cast<int>(ttl));
     const LoadOptions options{.lease_ttl_us = ttl, .owner = "test"};
@@ -192,7 +192,7 @@ TEST_F(LoadTest, TwoDaemonsOneComputation) {
   std::latch started(1);
   std::thread first([&] {
     auto loaded = group_a.LoadOrCompute(*a, KeyOf(1), options,
-                                        [&](const WaitLimits&) -> absl::StatusOr<std::string> {
+                                        [&](const WorkLimits&) -> absl::StatusOr<std::string> {
                                           ++computed;
                                           started.count_down();
                                           return "winner";
@@ -201,7 +201,7 @@ TEST_F(LoadTest, TwoDaemonsOneComputation) {
   });
   started.wait();
   auto loaded = group_b.LoadOrCompute(*b, KeyOf(1), options,
-                                      [&](const WaitLimits&) -> absl::StatusOr<std::string> {
+                                      [&](const WorkLimits&) -> absl::StatusOr<std::string> {
                                         ++computed;
                                         return "other";
                                       });
@@ -217,9 +217,9 @@ TEST_F(LoadTest, AWaiterTakesOverFromADeadDaemonWhichThenAgrees) {
   LoadGroup group_a, group_b;
   const LoadOptions options{.lease_ttl_us = 1'000'000, .owner = "daemon"};
   auto late = group_a.LoadOrCompute(
-      *a, KeyOf(1), options, [&](const WaitLimits&) -> absl::StatusOr<std::string> {
+      *a, KeyOf(1), options, [&](const WorkLimits&) -> absl::StatusOr<std::string> {
         now_us_ += 2'000'000;  // it sleeps past its lease, and another daemon computes meanwhile
-        auto taken = group_b.LoadOrCompute(*b, KeyOf(1), options, [](const WaitLimits&) {
+        auto taken = group_b.LoadOrCompute(*b, KeyOf(1), options, [](const WorkLimits&) {
           return absl::StatusOr<std::string>("second");
         });
         EXPECT_EQ(taken->outcome, LoadOutcome::kComputed);
@@ -241,7 +241,7 @@ TEST_F(LoadTest, ASlowComputationKeepsItsLease) {
   std::latch started(1);
   std::thread first([&] {
     auto loaded = group_a.LoadOrCompute(
-        *a, KeyOf(1), options, [&](const WaitLimits& limits) -> absl::StatusOr<std::string> {
+        *a, KeyOf(1), options, [&](const WorkLimits& limits) -> absl::StatusOr<std::string> {
           ++computed;
           started.count_down();
           const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(3500);
@@ -255,7 +255,7 @@ TEST_F(LoadTest, ASlowComputationKeepsItsLease) {
   });
   started.wait();
   auto loaded = group_b.LoadOrCompute(*b, KeyOf(1), options,
-                                      [&](const WaitLimits&) -> absl::StatusOr<std::string> {
+                                      [&](const WorkLimits&) -> absl::StatusOr<std::string> {
                                         ++computed;
                                         return "other";
                                       });
@@ -271,7 +271,7 @@ TEST_F(LoadTest, WhoLosesTheLeaseStopsAndAwaitsTheNewOwner) {
   int computed = 0;
   auto loaded =
       group_a.LoadOrCompute(*a, KeyOf(1), {.lease_ttl_us = 3000, .owner = "daemon"},
-                            [&](const WaitLimits& limits) -> absl::StatusOr<std::string> {
+                            [&](const WorkLimits& limits) -> absl::StatusOr<std::string> {
                               ++computed;
                               now_us_ += 2'000'000;  // it sleeps past its lease
                               const LeaseResult lease = b->TryLease(KeyOf(1), "other", 60'000'000);
@@ -289,7 +289,7 @@ TEST_F(LoadTest, ReplacesOrLeavesTheStoreAlone) {
   auto store = Open();
   LoadGroup group;
   auto make = [](const char* bytes) {
-    return [bytes](const WaitLimits&) { return absl::StatusOr<std::string>(bytes); };
+    return [bytes](const WorkLimits&) { return absl::StatusOr<std::string>(bytes); };
   };
   for (const int64_t ttl : {0, 1000000}) {
     SCOPED_TRACE(ttl);
@@ -320,7 +320,7 @@ TEST_F(LoadTest, ACorruptRowIsComputedAgain) {
   for (const int64_t ttl : {0, 1000000}) {
     const LoadOptions options{.lease_ttl_us = ttl, .owner = "test"};
     const Key key = KeyOf(ttl > 0);
-    auto make = [](const WaitLimits&) { return absl::StatusOr<std::string>("again"); };
+    auto make = [](const WorkLimits&) { return absl::StatusOr<std::string>("again"); };
     auto loaded = group.LoadOrCompute(*store, key, options, make);
     EXPECT_EQ(loaded->lookup, GetOutcome::kCorrupt);
     EXPECT_EQ(loaded->outcome, LoadOutcome::kComputed);
@@ -359,7 +359,7 @@ class EndlessLeaseTest : public ::testing::Test {
   std::string Load(int i, const LoadOptions& options) {
     const auto loaded = group_.LoadOrCompute(
         *store_, KeyOf(i), options,
-        [](const WaitLimits&) -> absl::StatusOr<std::string> { return "own"; });
+        [](const WorkLimits&) -> absl::StatusOr<std::string> { return "own"; });
     return loaded.ok() ? Cat(*loaded->bytes, " ", Name(loaded->outcome))
                        : Cat(static_cast<int>(loaded.status().code()));
   }
@@ -393,7 +393,7 @@ TEST_F(LoadTest, AValueThatNobodyElsePutsIsKept) {
   auto a = Open(), b = Open();
   LoadGroup group;
   const auto loaded = group.LoadOrCompute(*a, KeyOf(1), {.lease_ttl_us = 60'000'000, .owner = "a"},
-                                          [&](const WaitLimits&) -> absl::StatusOr<std::string> {
+                                          [&](const WorkLimits&) -> absl::StatusOr<std::string> {
                                             now_us_ += 120'000'000;
                                             const LeaseResult lease =
                                                 b->TryLease(KeyOf(1), "b", 1000);
@@ -428,7 +428,7 @@ TEST(LoadOrComputeTest, ALoadThatDoesNotWaitForAnOwnerSaysWhoItIs) {
         return holder != "far away";
       }};
   const auto loaded = group.LoadOrCompute(store, key, options,
-                                          [](const WaitLimits&) -> absl::StatusOr<std::string> {
+                                          [](const WorkLimits&) -> absl::StatusOr<std::string> {
                                             ADD_FAILURE() << "computed";
                                             return "";
                                           });

@@ -13,7 +13,7 @@ using worker::JobResult;
 absl::StatusOr<std::string> KernelCompiler::Compile(const devices::Device& device,
                                                     const std::string& kernel,
                                                     const std::string& source,
-                                                    const cache::WaitLimits& limits, bool draft) {
+                                                    const WorkLimits& limits, bool draft) {
   const std::string frame = Cat("compiling kernel ", kernel);
   if (supervisor_ == nullptr) {
     auto object = CompileHere(device, source, draft);
@@ -22,9 +22,8 @@ absl::StatusOr<std::string> KernelCompiler::Compile(const devices::Device& devic
   }
   const worker::CompileRequest request{device.info().name, device.target().toolchain, source,
                                        draft};
-  JobResult result = supervisor_->Run(request.ToJob(time_limit_), limits.deadline, [&] {
-    return stopped_.load() || (limits.cancelled && limits.cancelled());
-  });
+  JobResult result =
+      supervisor_->Run(request.ToJob(time_limit_), limits.Or([&] { return stopped_.load(); }));
   if (result.no_worker || result.passing) {
     return absl::UnavailableError(Cat(StatusText(result.status), " (while ", frame, ")"));
   }

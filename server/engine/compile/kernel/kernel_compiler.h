@@ -18,6 +18,7 @@
 
 #include "cache/store.h"
 #include "core/base/status.h"
+#include "core/base/work_limits.h"
 #include "devices/api/device.h"
 #include "server/worker/supervisor.h"
 
@@ -33,8 +34,8 @@ class KernelCompiler {
   // called. CANCELLED or DEADLINE_EXCEEDED: `limits` ended the call. A compile in this process
   // cannot be ended early.
   absl::StatusOr<std::string> Compile(const devices::Device& device, const std::string& kernel,
-                                      const std::string& source,
-                                      const cache::WaitLimits& limits = {}, bool draft = false);
+                                      const std::string& source, const WorkLimits& limits = {},
+                                      bool draft = false);
   // Ends the compiles that run in workers, and refuses new ones.
   void Stop() { stopped_.store(true); }
 

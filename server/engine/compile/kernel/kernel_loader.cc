@@ -92,9 +92,8 @@ absl::StatusOr<LoadedKernel> KernelLoader::Obtain(const RequestContext& request,
     const int64_t begin_ns = NowNs();
     const auto made =
         (reads ? flights_ : anew_)
-            .Do(form.choice.address(), request.wait_limits(), [&](const cache::WaitLimits& limits) {
-              return Make(limits, wanted, form, use, timings);
-            });
+            .Do(form.choice.address(), request.limits(),
+                [&](const WorkLimits& limits) { return Make(limits, wanted, form, use, timings); });
     if (made.waited) {
       metrics::FlightWait({form.stores.kernel})
           .Observe(static_cast<double>(NowNs() - begin_ns) * 1e-9);
@@ -118,7 +117,7 @@ absl::StatusOr<LoadedKernel> KernelLoader::Obtain(const RequestContext& request,
   }
 }
 
-absl::StatusOr<cache::Loaded> KernelLoader::Make(const cache::WaitLimits& limits,
+absl::StatusOr<cache::Loaded> KernelLoader::Make(const WorkLimits& limits,
                                                  const KernelRequest& wanted, const Form& form,
                                                  cache::Use use, PhaseTimings* timings) {
   bool knows_choice = false;
@@ -138,7 +137,7 @@ absl::StatusOr<cache::Loaded> KernelLoader::Make(const cache::WaitLimits& limits
                                 .patient = NobodyWaits(wanted.tier),
                                 .use = use};
   UOPD_ASSIGN(cache::Loaded loaded,
-              records_.LoadOrCompute(store_, key, load, [&](const cache::WaitLimits& of_all) {
+              records_.LoadOrCompute(store_, key, load, [&](const WorkLimits& of_all) {
                 return Compile(of_all, wanted, form, source, timings);
               }));
   if (use == cache::Use::kReadAndKeep && wanted.tier != Tier::kUpgrade && !knows_choice)
@@ -163,11 +162,11 @@ void KernelLoader::RememberFailure(const KernelRequest& wanted, const Form& form
   if (Remembers(wanted) && kind) failures_->Add(*kind, form.choice.address(), status);
 }
 
-absl::StatusOr<KernelSource> KernelLoader::Lower(const cache::WaitLimits& limits,
+absl::StatusOr<KernelSource> KernelLoader::Lower(const WorkLimits& limits,
                                                  const KernelRequest& wanted, const Form& form,
                                                  PhaseTimings* timings) const {
   UOPD_TRY(FailedBefore(wanted, form));
-  Interrupt interrupt(limits.deadline, limits.cancelled);
+  Interrupt interrupt(limits);
   UOPD_TRY(interrupt.Check());
   const devices::Device& device = wanted.device->device();
   auto source = graph_compiler_.LowerKernel(wanted.graph, device, wanted.options, wanted.opts,
@@ -180,7 +179,7 @@ absl::StatusOr<KernelSource> KernelLoader::Lower(const cache::WaitLimits& limits
   return failed;
 }
 
-absl::StatusOr<std::string> KernelLoader::Compile(const cache::WaitLimits& limits,
+absl::StatusOr<std::string> KernelLoader::Compile(const WorkLimits& limits,
                                                   const KernelRequest& wanted, const Form& form,
                                                   const KernelSource& source,
                                                   PhaseTimings* timings) const {

@@ -27,6 +27,7 @@
 #include "cache/base/wait/single_flight.h"
 #include "cache/load_or_compute.h"
 #include "core/base/mutex.h"
+#include "core/base/work_limits.h"
 #include "server/engine/base/recent_failures.h"
 #include "server/engine/base/request_context.h"
 #include "server/engine/compile/kernel/kernel.h"
@@ -121,12 +122,12 @@ class KernelLoader {
                                       const Form& form, PhaseTimings* timings);
   // The record: the one that the store has, or that of the source that is made here. `limits` may
   // end it early.
-  absl::StatusOr<cache::Loaded> Make(const cache::WaitLimits& limits, const KernelRequest& wanted,
+  absl::StatusOr<cache::Loaded> Make(const WorkLimits& limits, const KernelRequest& wanted,
                                      const Form& form, cache::Use use, PhaseTimings* timings);
-  absl::StatusOr<KernelSource> Lower(const cache::WaitLimits& limits, const KernelRequest& wanted,
+  absl::StatusOr<KernelSource> Lower(const WorkLimits& limits, const KernelRequest& wanted,
                                      const Form& form, PhaseTimings* timings) const;
   // The record. `limits` may end the compiler early.
-  absl::StatusOr<std::string> Compile(const cache::WaitLimits& limits, const KernelRequest& wanted,
+  absl::StatusOr<std::string> Compile(const WorkLimits& limits, const KernelRequest& wanted,
                                       const Form& form, const KernelSource& source,
                                       PhaseTimings* timings) const;
   // Whether failures of this kernel are remembered.

@@ -8,15 +8,12 @@
 //
 // Thread-safe.
 #pragma once
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <string_view>
-#include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "cache/base/wait/flights.h"
 #include "core/base/digest.h"
-#include "core/base/mutex.h"
 #include "server/engine/compile/program/preparation.h"
 
 namespace uopd::engine {
@@ -29,30 +26,28 @@ class ProgramFlights {
 
   // `caller` has been started; the flight finishes it. The thread of the first caller does the work
   // in this function. For other callers the function returns at once.
-  void Join(const Digest& key, const std::shared_ptr<Preparation>& caller, const Fly& fly)
-      UOPD_EXCLUDES(mu_);
+  void Join(const Digest& key, const std::shared_ptr<Preparation>& caller, const Fly& fly);
 
-  size_t waiting(const Digest& key) const UOPD_EXCLUDES(mu_);  // callers that have not left
+  // Callers that have not left.
+  size_t waiting(const Digest& key) const { return static_cast<size_t>(flights_.wanted(key)); }
 
   // The flights that callers of a flow (Caller::flow) have joined, and their kernels.
   struct Progress {
     uint32_t programs = 0, kernels = 0, ready = 0;
   };
-  Progress ProgressOf(std::string_view flow) const UOPD_EXCLUDES(mu_);
+  Progress ProgressOf(std::string_view flow) const;
 
  private:
-  struct Flight {
-    std::vector<std::shared_ptr<Preparation>> callers;  // guarded by mu_; some may have left
-    std::vector<int64_t> joined_ns;                     // guarded by mu_; of the callers (NowNs)
-    std::atomic<int> waiting{0};
-    std::atomic<bool> deserted{false};          // the work has noticed that nobody waits
-    std::shared_ptr<CompileProgress> progress;  // guarded by mu_: the work's present try
+  struct Caller {
+    std::shared_ptr<Preparation> preparation;
+    int64_t joined_ns = 0;  // NowNs
   };
-  void Run(const Digest& key, Flight& flight, const RequestContext& first, const Fly& fly)
-      UOPD_EXCLUDES(mu_);
+  // The progress is that of the work's present try.
+  using Table = cache::Flights<Caller, CompileProgress>;
+  void Run(const Digest& key, const std::shared_ptr<Table::Flight>& flight,
+           const RequestContext& first, const Fly& fly);
 
-  mutable Mutex mu_;
-  absl::flat_hash_map<Digest, std::shared_ptr<Flight>> flights_ UOPD_GUARDED_BY(mu_);
+  Table flights_;
 };
 
 }  // namespace uopd::engine

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: MIT
-// What there is to tune in a graph: its kernels, each once, with an estimate of where the time of a
-// run goes. Immutable; it owns the graphs of its kernels.
+// What there is to tune in a graph, and the tasks that tune it (tuning_service.h). A TuningPlan has
+// the kernels of a graph, each once, with an estimate of where the time of a run goes. It is
+// immutable, and owns the graphs of its kernels.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/base/digest.h"
 #include "core/base/interrupt.h"
 #include "server/engine/compile/kernel/kernels.h"
+#include "server/engine/compile/program/program_update.h"
 #include "server/engine/compile/source/graph_compiler.h"
-#include "server/engine/tune/tuning_observer.h"
+#include "server/engine/tune/tuning_service.h"
 
 namespace uopd::engine {
 
@@ -44,5 +47,12 @@ absl::Status DescribeKernels(const GraphCompiler& graph_compiler, Interrupt& int
 TuningTask TuningTaskOf(const std::shared_ptr<const TuningPlan>& plan,
                         const std::vector<size_t>& kernels,
                         std::shared_ptr<TuningObserver> observer, KernelLoader& loader);
+
+// A task for behind the answer to a request: it tunes the kernels of `program`, and `update` swaps
+// in each that tuning makes faster. nullopt: the request wants no tuning, or every kernel is tuned
+// already. `loader` outlives the task. The task does not keep the program alive.
+std::optional<TuningTask> TuningTaskOf(const std::shared_ptr<ProgramHandle>& program,
+                                       const std::shared_ptr<ProgramUpdate>& update,
+                                       KernelLoader& loader);
 
 }  // namespace uopd::engine

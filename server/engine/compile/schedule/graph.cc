@@ -49,7 +49,7 @@ absl::Status Graph::NeedNodes(RequestContext& request) {
   if (sink_) return absl::OkStatus();
   UOPD_ASSIGN(memory_, limits_.Charge(bytes_.size()));
   ScopedPhase phase(Phase::kVerify, &request.timings);
-  Interrupt interrupt(request.deadline, request.cancelled);
+  Interrupt interrupt(request.limits());
   const InterruptScope scope(*ctx_, interrupt);
   UOPD_ASSIGN(sink_, ir::Decode(*ctx_, bytes_, ir::Level::kTensor, limits_));
   return absl::OkStatus();
@@ -65,7 +65,7 @@ absl::StatusOr<std::unique_ptr<Graph>> Graphs::Get(RequestContext& request, cons
                                                    const std::optional<Digest>& digest) {
   if (ref.bytes.empty()) return Load(ref.digest);
   ScopedPhase phase(Phase::kVerify, &request.timings);
-  Interrupt interrupt(request.deadline, request.cancelled);
+  Interrupt interrupt(request.limits());
   UOPD_ASSIGN(std::unique_ptr<Graph> graph, Graph::Verify(ref.bytes, limits_, interrupt, digest));
   if (!ref.digest.empty() && ref.digest != graph->digest().view()) {
     return absl::InvalidArgumentError(

@@ -62,7 +62,7 @@ absl::StatusOr<std::unique_ptr<Graph>> KeyExplainer::Load(const GraphRef& ref,
 absl::StatusOr<KeyExplanation> KeyExplainer::Explain(const RequestContext& request,
                                                      const GraphRef& a, const GraphRef& b,
                                                      const CompileOptions& options) {
-  Interrupt interrupt(request.deadline, request.cancelled);
+  Interrupt interrupt(request.limits());
   UOPD_TRY(interrupt.Check());
   UOPD_ASSIGN(std::unique_ptr<Graph> graph, Load(a, interrupt));
   UOPD_ASSIGN(const ScheduleTarget target,
@@ -98,7 +98,7 @@ void KeyExplainer::LogMiss(RequestContext& request, const ir::UOpContext& ctx, i
   if (!LogEnabled(LogLevel::kDebug)) return;
   KeyExplanation found;
   found.a.FromBytes(wanted.semantic());
-  Interrupt interrupt(request.deadline, request.cancelled);
+  Interrupt interrupt(request.limits());
   const absl::Status searched = FindNearest(interrupt, ctx, sink, wanted, kLoggedEntries, found);
   if (!searched.ok() || !found.has_b || found.differences.empty()) {
     UOPD_LOG(kDebug, "schedule is not cached", {"digest", found.a.Hex()}, {"nearest", "none"});

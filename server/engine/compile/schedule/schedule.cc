@@ -27,11 +27,11 @@ absl::StatusOr<schedule::Schedule> Schedules::Get(RequestContext& request, Graph
   UOPD_ASSIGN(const ScheduleTarget target, TargetOf(request, graph, options));
   const cache::Key key = ScheduleKey(graph.digest(), graph_compiler_, target);
   cache::LoadOptions load{
-      .limits = request.wait_limits(),
+      .limits = request.limits(),
       .use = options.caches_compiles() ? cache::Use::kReadAndKeep : cache::Use::kNone};
   for (;;) {
     UOPD_ASSIGN(const cache::Loaded loaded,
-                flights_.LoadOrCompute(store_, key, load, [&](const cache::WaitLimits& limits) {
+                flights_.LoadOrCompute(store_, key, load, [&](const WorkLimits& limits) {
                   return Make(request, graph, target.options, key, limits);
                 }));
     const bool reads = load.use == cache::Use::kReadAndKeep;
@@ -56,11 +56,11 @@ absl::StatusOr<ScheduleTarget> Schedules::TargetOf(RequestContext& request, Grap
 
 absl::StatusOr<std::string> Schedules::Make(RequestContext& request, Graph& graph,
                                             const schedule::Options& options, const cache::Key& key,
-                                            const cache::WaitLimits& limits) const {
+                                            const WorkLimits& limits) const {
   UOPD_TRY(graph.NeedNodes(request));
   if (explainer_ != nullptr) explainer_->LogMiss(request, graph.ctx(), graph.sink(), key);
   ScopedPhase phase(Phase::kSchedule, &request.timings);
-  Interrupt interrupt(limits.deadline, limits.cancelled);
+  Interrupt interrupt(limits);
   const InterruptScope scope(graph.ctx(), interrupt);
   UOPD_TRY(interrupt.Check());
   UOPD_ASSIGN(schedule::Schedule schedule,

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cache/load_or_compute.h"
+#include "core/base/work_limits.h"
 #include "server/engine/compile/schedule/graph.h"
 #include "server/engine/compile/schedule/schedule_target.h"
 #include "server/engine/compile/source/graph_compiler.h"
@@ -37,7 +38,7 @@ class Schedules {
   // Makes the encoded schedule. `limits` may end it early.
   absl::StatusOr<std::string> Make(RequestContext& request, Graph& graph,
                                    const schedule::Options& options, const cache::Key& key,
-                                   const cache::WaitLimits& limits) const;
+                                   const WorkLimits& limits) const;
 
   const GraphCompiler& graph_compiler_;
   cache::Store& store_;

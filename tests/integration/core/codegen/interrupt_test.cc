@@ -84,7 +84,7 @@ void CancelAtRandom(const std::string& name, const std::string& graph, int times
     // Somewhere in the i-th of equal parts.
     const auto part = static_cast<int64_t>(random() % static_cast<uint64_t>(takes));
     const int64_t at = CpuNs() + (takes * i + part) / times;
-    Interrupt interrupt(Interrupt::Clock::time_point::max(), [&] { return CpuNs() >= at; });
+    Interrupt interrupt({.cancelled = [&] { return CpuNs() >= at; }});
     const auto got = Compile(graph, &interrupt);
     const int64_t late = CpuNs() - at;
     if (got.ok()) {
@@ -165,7 +165,7 @@ TEST(InterruptTest, EveryPollOfRandomGraphsMayBeTheLast) {
     ir::UOpContext ctx;
     const std::string graph = ir::Encode(ctx, test::GenerateGraph(ctx, seed, options).sink);
     uint64_t polls = 0;
-    Interrupt counter(Interrupt::Clock::time_point::max(), [&] { return ++polls, false; });
+    Interrupt counter({.cancelled = [&] { return ++polls, false; }});
     counter.LookAtEveryPoll();
     const auto whole = Compile(graph, &counter);
     ASSERT_TRUE(whole.ok()) << StatusText(whole.status());
@@ -173,7 +173,7 @@ TEST(InterruptTest, EveryPollOfRandomGraphsMayBeTheLast) {
     for (int i = 0; i < 12; ++i) {
       const uint64_t last = random() % polls;
       uint64_t n = 0;
-      Interrupt interrupt(Interrupt::Clock::time_point::max(), [&] { return n++ >= last; });
+      Interrupt interrupt({.cancelled = [&] { return n++ >= last; }});
       interrupt.LookAtEveryPoll();
       const auto got = Compile(graph, &interrupt);
       ASSERT_FALSE(got.ok());

@@ -33,8 +33,8 @@ void RunAgainAndAgain(Engine& engine, Author& author, const std::string& graph,
       argument.return_data = true;
     } else if (author.slots[i].weight) {
       argument.buffer = i + 1;
-      ASSERT_TRUE(engine.OpenUpload(*session, i + 1, data[i].size(), "").ok());
-      ASSERT_TRUE(engine.Write(*session, i + 1, 0, data[i]).ok());
+      ASSERT_TRUE(engine.buffers().OpenUpload(*session, i + 1, data[i].size(), "").ok());
+      ASSERT_TRUE(engine.buffers().Write(*session, i + 1, 0, data[i]).ok());
       argument.return_data = returns_weights;
     } else {
       argument.data = data[i];
@@ -132,8 +132,8 @@ TEST(KeptBitsTest, PrecisionIsThatOfTheProgramsDevice) {
   }
   const auto engine = KeepingEngine("INTERP:2,CPU");
   const SessionUse session = *engine->sessions().Open(std::chrono::minutes(1), {});
-  ASSERT_TRUE(engine->OpenUpload(*session, 7, w.size(), "CPU:0").ok());
-  ASSERT_TRUE(engine->Write(*session, 7, 0, w).ok());
+  ASSERT_TRUE(engine->buffers().OpenUpload(*session, 7, w.size(), "CPU:0").ok());
+  ASSERT_TRUE(engine->buffers().Write(*session, 7, 0, w).ok());
   const std::vector<Argument> arguments = {{.data = x}, {.buffer = 7}, {.return_data = true}};
   const double used = KeptRunsOf("used"), alone = LeftAlone();
   std::vector<std::string> first;

@@ -69,8 +69,8 @@ class BothEngines {
     const size_t bytes = std::min(all.size() - from, size * static_cast<size_t>(1 + Pick(64)));
     all.replace(from, bytes, fresh, from, bytes);
     const std::string_view part = std::string_view(all).substr(from, bytes);
-    ASSERT_TRUE(keeping_.Write(*kept_session_, i + 1, from, part).ok());
-    ASSERT_TRUE(plain_.Write(*plain_session_, i + 1, from, part).ok());
+    ASSERT_TRUE(keeping_.buffers().Write(*kept_session_, i + 1, from, part).ok());
+    ASSERT_TRUE(plain_.buffers().Write(*plain_session_, i + 1, from, part).ok());
   }
   // A run that brings a weight.
   void RunWithData() {
@@ -97,10 +97,10 @@ class BothEngines {
     arguments_[i].data = std::nullopt;
     if (brings) {
       std::string now(data_[i].size(), '\0');
-      if (keeping_.Read(*kept_session_, i + 1, 0, std::span(now)).ok()) {
+      if (keeping_.buffers().Read(*kept_session_, i + 1, 0, std::span(now)).ok()) {
         EXPECT_TRUE(now == before || now == data_[i]);
         data_[i] = now;
-        ASSERT_TRUE(plain_.Write(*plain_session_, i + 1, 0, now).ok());
+        ASSERT_TRUE(plain_.buffers().Write(*plain_session_, i + 1, 0, now).ok());
       } else {
         Upload(i);
       }
@@ -111,7 +111,7 @@ class BothEngines {
   void TakeMemory() {
     const SessionUse other = *keeping_.sessions().Open(std::chrono::minutes(1), {});
     for (uint64_t handle = 1; handle < 64; ++handle) {
-      if (!keeping_.CreateBuffer(*other, handle, 32 << 20, "").ok()) break;
+      if (!keeping_.buffers().Create(*other, handle, 32 << 20, "").ok()) break;
     }
     EXPECT_TRUE(keeping_.sessions().Close(other->id(), "").ok());
   }
@@ -124,8 +124,8 @@ class BothEngines {
   void Upload(size_t i) {
     for (auto* to : {&keeping_, &plain_}) {
       Session& session = to == &keeping_ ? *kept_session_ : *plain_session_;
-      ASSERT_TRUE(to->OpenUpload(session, i + 1, data_[i].size(), "").ok());
-      ASSERT_TRUE(to->Write(session, i + 1, 0, data_[i]).ok());
+      ASSERT_TRUE(to->buffers().OpenUpload(session, i + 1, data_[i].size(), "").ok());
+      ASSERT_TRUE(to->buffers().Write(session, i + 1, 0, data_[i]).ok());
     }
   }
   void ExpectAsPlain(const ExecuteResult& got) {

@@ -110,16 +110,17 @@ class LostDevicesTest : public ::testing::Test {
   }
   void MakeBuffers() {
     for (uint64_t handle = 1; handle <= 10; ++handle) {
-      ASSERT_TRUE(engine_->CreateBuffer(*a_, handle, kSize, "CUDA").ok());
+      ASSERT_TRUE(engine_->buffers().Create(*a_, handle, kSize, "CUDA").ok());
     }
     for (uint64_t handle : {7, 8}) {
-      ASSERT_TRUE(engine_->CreateBuffer(*b_, handle, kSize, "CUDA").ok());
+      ASSERT_TRUE(engine_->buffers().Create(*b_, handle, kSize, "CUDA").ok());
     }
     std::vector<float> values(kValues);
     std::iota(values.begin(), values.end(), 1.0f);
-    ASSERT_TRUE(*engine_->OpenUpload(*c_, 2, kSize, "CPU"));
-    ASSERT_TRUE(
-        engine_->Write(*c_, 2, 0, {reinterpret_cast<const char*>(values.data()), kSize}).ok());
+    ASSERT_TRUE(*engine_->buffers().OpenUpload(*c_, 2, kSize, "CPU"));
+    ASSERT_TRUE(engine_->buffers()
+                    .Write(*c_, 2, 0, {reinterpret_cast<const char*>(values.data()), kSize})
+                    .ok());
   }
 
   // Buffer 1 = buffer 2 * factor. Each factor is another program, with the present behaviour.
@@ -135,12 +136,12 @@ class LostDevicesTest : public ::testing::Test {
     call->graph = ScaleGraph(kValues, factor, device);
     call->arguments = {{.buffer = to}, {.buffer = from}};
     ExecuteCall execute;
-    execute.wanted = engine_->Resolve({"", call->graph}, {});
+    execute.wanted = engine_->programs().Resolve({"", call->graph}, {});
     execute.run.arguments = call->arguments;
     auto out = call->status.get_future();
-    engine_->Execute(call->request, *session, execute, [call](absl::StatusOr<ExecuteResult> r) {
-      call->status.set_value(r.status());
-    });
+    engine_->runs().Execute(
+        call->request, *session, execute,
+        [call](absl::StatusOr<ExecuteResult> r) { call->status.set_value(r.status()); });
     return out;
   }
   absl::Status Run(SessionUse& session, const std::string& device, double factor, uint64_t to = 1,
@@ -149,8 +150,8 @@ class LostDevicesTest : public ::testing::Test {
   }
   absl::Status Read(SessionUse& session, uint64_t handle, std::vector<float>* out = nullptr) {
     std::vector<float> values(kValues);
-    absl::Status status = engine_->Read(*session, handle, 0,
-                                        std::span(reinterpret_cast<char*>(values.data()), kSize));
+    absl::Status status = engine_->buffers().Read(
+        *session, handle, 0, std::span(reinterpret_cast<char*>(values.data()), kSize));
     if (out != nullptr) *out = values;
     return status;
   }
@@ -166,7 +167,7 @@ class LostDevicesTest : public ::testing::Test {
   // What the engine says of devices that are not ready, but the default one.
   std::string OtherDevices() {
     std::string out;
-    for (const ReadyReason& reason : engine_->GetReadiness(false).degraded) {
+    for (const ReadyReason& reason : engine_->health().GetReadiness(false).degraded) {
       if (reason.name == "device") out += reason.text;
     }
     return out;
@@ -176,15 +177,15 @@ class LostDevicesTest : public ::testing::Test {
     opens_ = true;
     behaviour_ = "nothing";
     ASSERT_TRUE(
-        test::Eventually([&] { return engine_->CreateBuffer(*a_, 21, kSize, "CUDA").ok(); }));
-    EXPECT_THAT(engine_->Unready(), Not(HasSubstr("CUDA")));
+        test::Eventually([&] { return engine_->buffers().Create(*a_, 21, kSize, "CUDA").ok(); }));
+    EXPECT_THAT(engine_->health().Unready(), Not(HasSubstr("CUDA")));
     EXPECT_EQ(OtherDevices(), "");
     EXPECT_EQ(metrics::DeviceReady({"CUDA:0"}).value(), 1);
     EXPECT_TRUE(absl::IsDataLoss(Read(a_, 1)));
     const uint64_t freed[] = {1, 2};
     a_->buffers().Free(freed);
     for (uint64_t handle : freed) {
-      EXPECT_EQ(engine_->CreateBuffer(*a_, handle, kSize, "CUDA"), absl::OkStatus());
+      EXPECT_EQ(engine_->buffers().Create(*a_, handle, kSize, "CUDA"), absl::OkStatus());
     }
     EXPECT_EQ(Run(a_, "CUDA", factor), absl::OkStatus());
     EXPECT_EQ(Read(a_, 1), absl::OkStatus());
@@ -230,25 +231,25 @@ TEST_F(LostDevicesTest, AFaultIsToldOnceToEverySession) {
   EXPECT_EQ(losses.value(), lost_before + 1);
   EXPECT_EQ(b_->quota().used(), 0);
   // Once. After that only those handles are refused.
-  EXPECT_EQ(engine_->CreateBuffer(*b_, 1, kSize, "CPU"), absl::OkStatus());
+  EXPECT_EQ(engine_->buffers().Create(*b_, 1, kSize, "CPU"), absl::OkStatus());
   const absl::Status later = Read(b_, 7);
   EXPECT_TRUE(absl::IsDataLoss(later)) << later;
   EXPECT_THAT(StatusText(later),
               AllOf(HasSubstr("buffer 7 was lost with device CUDA:0"), Not(HasSubstr("8"))));
-  EXPECT_TRUE(absl::IsDataLoss(engine_->OpenUpload(*b_, 7, kSize, "CPU").status()));
-  EXPECT_TRUE(absl::IsDataLoss(engine_->Write(*b_, 7, 0, "1234")));
+  EXPECT_TRUE(absl::IsDataLoss(engine_->buffers().OpenUpload(*b_, 7, kSize, "CPU").status()));
+  EXPECT_TRUE(absl::IsDataLoss(engine_->buffers().Write(*b_, 7, 0, "1234")));
   EXPECT_TRUE(absl::IsDataLoss(Run(b_, "CPU", 5, 7, 1)));
   EXPECT_EQ(Run(b_, "CPU", 5, 2, 1), absl::OkStatus());
   ExpectTheCpuWorks(6);
   // Not ready until it is opened again.
-  EXPECT_THAT(engine_->Unready(), HasSubstr("CUDA:0 is lost"));
+  EXPECT_THAT(engine_->health().Unready(), HasSubstr("CUDA:0 is lost"));
   EXPECT_EQ(OtherDevices(), "");
   for (const bool reopen : {false, true}) {
-    EXPECT_THAT(engine_->ReadyDevices(reopen),
+    EXPECT_THAT(engine_->health().ReadyDevices(reopen),
                 ElementsAre(Pair("CUDA:0", false), Pair("CPU:0", true)));
   }
   EXPECT_EQ(metrics::DeviceReady({"CUDA:0"}).value(), 0);
-  EXPECT_TRUE(absl::IsUnavailable(engine_->CreateBuffer(*a_, 20, kSize, "CUDA")));
+  EXPECT_TRUE(absl::IsUnavailable(engine_->buffers().Create(*a_, 20, kSize, "CUDA")));
   EXPECT_TRUE(absl::IsUnavailable(Run(c_, "CUDA", 2, 11, 12)));
   fake_.ReleaseHanging();  // a reset would wait for the kernel
   ExpectTheGpuComesBack(7);
@@ -259,7 +260,8 @@ TEST_F(LostDevicesTest, AskingForReadyDevicesOpensALostOne) {
   MakeBuffers();
   behaviour_ = "trap";
   EXPECT_TRUE(absl::IsDataLoss(Run(a_, "CUDA", 2)));
-  EXPECT_TRUE(test::Eventually([&] { return engine_->ReadyDevices(true).front().second; }));
+  EXPECT_TRUE(
+      test::Eventually([&] { return engine_->health().ReadyDevices(true).front().second; }));
   EXPECT_EQ(OtherDevices(), "");
 }
 
@@ -271,7 +273,8 @@ TEST_F(LostDevicesTest, AnIdleSessionIsToldLater) {
   EXPECT_TRUE(absl::IsDataLoss(Run(a_, "CUDA", 2)));
   EXPECT_EQ(b_->quota().used(), 0);
   behaviour_ = "nothing";
-  ASSERT_TRUE(test::Eventually([&] { return engine_->CreateBuffer(*a_, 20, kSize, "CUDA").ok(); }));
+  ASSERT_TRUE(
+      test::Eventually([&] { return engine_->buffers().Create(*a_, 20, kSize, "CUDA").ok(); }));
   ExpectLost(Run(b_, "CPU", 3, 1, 7), "7, 8");
   EXPECT_TRUE(absl::IsDataLoss(Read(b_, 7)));
   const uint64_t freed[] = {7, 8};
@@ -296,7 +299,7 @@ TEST_F(LostDevicesTest, AKernelThatDoesNotStopLosesTheDevice) {
   ExpectLost(Read(b_, 7), "7, 8");
   EXPECT_EQ(losses.value(), lost_before + 1);
   // The kernel still runs, so the device does not open.
-  EXPECT_TRUE(absl::IsUnavailable(engine_->CreateBuffer(*b_, 1, kSize, "CUDA")));
+  EXPECT_TRUE(absl::IsUnavailable(engine_->buffers().Create(*b_, 1, kSize, "CUDA")));
   ExpectTheCpuWorks(4);
   fake_.ReleaseHanging();
   ExpectTheGpuComesBack(5);
@@ -345,7 +348,7 @@ TEST_F(LostDevicesTest, AReplayedGraphThatDoesNotStopLosesTheDevice) {
   EXPECT_THAT(StatusText(told),
               AllOf(HasSubstr("limits.run_ms (200 ms)"), HasSubstr("running kernel ")));
   ExpectLost(Read(b_, 7), "7, 8");
-  EXPECT_THAT(engine_->ReadyDevices(false),
+  EXPECT_THAT(engine_->health().ReadyDevices(false),
               ElementsAre(Pair("CUDA:0", false), Pair("CPU:0", true)));
   EXPECT_EQ(metrics::DeviceReady({"CUDA:0"}).value(), 0);
   ExpectTheCpuWorks(4);
@@ -361,8 +364,9 @@ TEST_F(LostDevicesTest, CopiesOfASessionGoOnWhileAnotherOneComputes) {
   ASSERT_TRUE(test::Eventually([&] { return fake_.Calls("cuLaunchKernel") > before; }));
   const std::vector<float> values(kValues, 2.5f);
   std::vector<float> got;
-  EXPECT_EQ(engine_->Write(*b_, 7, 0, {reinterpret_cast<const char*>(values.data()), kSize}),
-            absl::OkStatus());
+  EXPECT_EQ(
+      engine_->buffers().Write(*b_, 7, 0, {reinterpret_cast<const char*>(values.data()), kSize}),
+      absl::OkStatus());
   EXPECT_EQ(Read(b_, 7, &got), absl::OkStatus());
   EXPECT_EQ(got, values);
   EXPECT_EQ(computing.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
@@ -375,15 +379,15 @@ TEST_F(LostDevicesTest, AnErrorOfACopyIsOfTheSessionThatCopies) {
   const std::string data(kSize, 'x');
   std::vector<float> got;
   fake_.Fail("cuMemcpyHtoDAsync_v2", devices::cuda::kOutOfMemory);
-  const absl::Status up = engine_->Write(*a_, 1, 0, data);
+  const absl::Status up = engine_->buffers().Write(*a_, 1, 0, data);
   EXPECT_TRUE(absl::IsResourceExhausted(up)) << up;
   fake_.Fail("cuMemcpyDtoHAsync_v2", devices::cuda::kOutOfMemory);
   const absl::Status down = Read(a_, 2);
   EXPECT_TRUE(absl::IsResourceExhausted(down)) << down;
   // Nothing is lost, for nobody.
   EXPECT_EQ(OtherDevices(), "");
-  EXPECT_EQ(engine_->Write(*b_, 7, 0, data), absl::OkStatus());
-  EXPECT_EQ(engine_->Write(*a_, 1, 0, data), absl::OkStatus());
+  EXPECT_EQ(engine_->buffers().Write(*b_, 7, 0, data), absl::OkStatus());
+  EXPECT_EQ(engine_->buffers().Write(*a_, 1, 0, data), absl::OkStatus());
   EXPECT_EQ(Read(a_, 1, &got), absl::OkStatus());
   EXPECT_EQ(std::memcmp(got.data(), data.data(), kSize), 0);
 }
@@ -398,7 +402,7 @@ TEST_F(LostDevicesTest, ALossThatACopyFindsIsToldToEverySession) {
   ASSERT_TRUE(test::Eventually([&] { return fake_.Calls("cuLaunchKernel") > before; }));
   opens_ = false;
   fake_.Fail("cuMemcpyHtoDAsync_v2", devices::cuda::kLaunchTimeout);
-  ExpectLost(engine_->Write(*a_, 1, 0, std::string(kSize, 'x')),
+  ExpectLost(engine_->buffers().Write(*a_, 1, 0, std::string(kSize, 'x')),
              "1, 2, 3, 4, 5, 6, 7, 8 and 2 more");
   ASSERT_EQ(computing.wait_for(std::chrono::seconds(1)), std::future_status::ready);
   ExpectLost(computing.get(), "7, 8");
@@ -412,32 +416,32 @@ TEST_F(LostDevicesTest, ALossThatACopyFindsIsToldToEverySession) {
 TEST_F(LostDevicesTest, NoMemoryCostsOneSessionAnError) {
   MakeBuffers();
   fake_.Fail("cuMemAlloc_v2", devices::cuda::kOutOfMemory, 0, 100);
-  const absl::Status none = engine_->CreateBuffer(*a_, 30, 32 << 20, "CUDA");
+  const absl::Status none = engine_->buffers().Create(*a_, 30, 32 << 20, "CUDA");
   EXPECT_TRUE(absl::IsResourceExhausted(none)) << none;
   EXPECT_TRUE(absl::IsNotFound(Read(a_, 30)));
   EXPECT_EQ(Read(a_, 1), absl::OkStatus());
   EXPECT_EQ(Read(b_, 7), absl::OkStatus());
   EXPECT_EQ(Run(b_, "CUDA", 2, 7, 8), absl::OkStatus());
-  EXPECT_THAT(engine_->Unready(), Not(HasSubstr("CUDA")));
+  EXPECT_THAT(engine_->health().Unready(), Not(HasSubstr("CUDA")));
   ExpectTheCpuWorks(3);
 }
 
 TEST_F(LostDevicesTest, TheDaemonStartsWithoutADriver) {
   opens_ = false;
   Start();
-  EXPECT_THAT(engine_->Unready(), HasSubstr("libcuda.so.1 is not there"));
+  EXPECT_THAT(engine_->health().Unready(), HasSubstr("libcuda.so.1 is not there"));
   EXPECT_EQ(OtherDevices(), "");
   EXPECT_EQ(metrics::DeviceReady({"CUDA:0"}).value(), 0);
   const auto list = engine_->devices().List();
   ASSERT_EQ(list.size(), 2u);
   EXPECT_THAT(StatusText(list[0].status), HasSubstr("libcuda.so.1 is not there"));
   EXPECT_TRUE(list[1].status.ok());
-  EXPECT_TRUE(absl::IsUnavailable(engine_->CreateBuffer(*a_, 1, kSize, "")));
-  ASSERT_TRUE(*engine_->OpenUpload(*c_, 2, kSize, "CPU"));
+  EXPECT_TRUE(absl::IsUnavailable(engine_->buffers().Create(*a_, 1, kSize, "")));
+  ASSERT_TRUE(*engine_->buffers().OpenUpload(*c_, 2, kSize, "CPU"));
   EXPECT_EQ(Run(c_, "CPU", 2), absl::OkStatus());
   opens_ = true;
-  EXPECT_EQ(engine_->CreateBuffer(*a_, 1, kSize, ""), absl::OkStatus());
-  EXPECT_THAT(engine_->Unready(), Not(HasSubstr("CUDA")));
+  EXPECT_EQ(engine_->buffers().Create(*a_, 1, kSize, ""), absl::OkStatus());
+  EXPECT_THAT(engine_->health().Unready(), Not(HasSubstr("CUDA")));
 }
 
 }  // namespace

@@ -254,11 +254,12 @@ class MemoryOfOthersTest : public testing::TestWithParam<const char*> {
   std::string Do(Session& session, const std::string& graph, const Act& act) {
     switch (act.kind) {
       case Act::kUpload: {
-        const auto made = engine_->OpenUpload(session, act.handle, act.data.size(), act.device);
+        const auto made =
+            engine_->buffers().OpenUpload(session, act.handle, act.data.size(), act.device);
         return made.status().ToString();
       }
       case Act::kWrite:
-        return engine_->Write(session, act.handle, act.offset, act.data).ToString();
+        return engine_->buffers().Write(session, act.handle, act.offset, act.data).ToString();
       case Act::kRead:
         return ReadAll(session, act.handle);
       case Act::kFree:
@@ -274,7 +275,7 @@ class MemoryOfOthersTest : public testing::TestWithParam<const char*> {
     const auto buffer = session.buffers().Find(handle);
     if (buffer == nullptr) return "none";
     std::string out(buffer->size(), '?');
-    const absl::Status status = engine_->Read(session, handle, 0, std::span(out));
+    const absl::Status status = engine_->buffers().Read(session, handle, 0, std::span(out));
     return status.ok() ? out : status.ToString();
   }
 
@@ -294,11 +295,11 @@ class MemoryOfOthersTest : public testing::TestWithParam<const char*> {
     }
     ExecuteCall call;
     call.where = ExecuteCall::Where::kHere;
-    call.wanted = engine_->Resolve({"", graph}, {});
+    call.wanted = engine_->programs().Resolve({"", graph}, {});
     call.request_id = act.request_id;
     call.run = {arguments, act.variables, act.freed};
     const auto result = Await<absl::StatusOr<ExecuteResult>>(
-        [&](auto done) { engine_->Execute(request, session, call, std::move(done)); });
+        [&](auto done) { engine_->runs().Execute(request, session, call, std::move(done)); });
     if (!result.ok()) return result.status().ToString();
     ++ran_;
     std::string out;
@@ -347,7 +348,8 @@ TEST_P(MemoryOfOthersTest, NeverLeavesTheDaemon) {
     // The first run compiles, so looks of a run are those of its steps only.
     RequestContext request;
     const auto prepared = Await<absl::StatusOr<std::shared_ptr<const Program>>>([&](auto done) {
-      engine_->Prepare(request, engine_->Resolve({"", graph}, {}), std::move(done));
+      engine_->programs().Prepare(request, engine_->programs().Resolve({"", graph}, {}),
+                                  std::move(done));
     });
     ASSERT_TRUE(prepared.ok()) << StatusText(prepared.status()) << ir::Print(ctx, g.sink);
     std::vector<std::string> told[2];

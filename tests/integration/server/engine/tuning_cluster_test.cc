@@ -30,14 +30,14 @@ class SlowTuner final : public KernelTuner {
                                     const SearchControl& control) override {
     const int call = ++calls;
     while (!go) {
-      if (control.cancelled()) return absl::CancelledError("cancelled");
+      if (control.work.IsCancelled()) return absl::CancelledError("cancelled");
       std::this_thread::yield();
     }
     return TuningRecord{.seconds = static_cast<double>(call)};
   }
   absl::StatusOr<TuningRecord> Prove(std::string_view, const devices::Device&,
                                      const CompileOptions&, const Opts&,
-                                     const std::function<bool()>&) override {
+                                     const WorkLimits&) override {
     return absl::UnimplementedError("nothing is imported here");
   }
   std::atomic<int> calls{0};

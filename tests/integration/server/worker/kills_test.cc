@@ -55,7 +55,7 @@ class Load {
     for (int i = 0; !stop_; ++i) {
       Job job{i % 3 == 0 ? kEcho : "spin", Cat(2 + i % 7, ".", t, i)};  // every payload once
       if (i % 9 == 0) job.payload.append(100'000, 'x');                 // by a memfd
-      const JobResult result = pool.Run(job, Clock::now() + std::chrono::seconds(60));
+      const JobResult result = pool.Run(job, {.deadline = Clock::now() + std::chrono::seconds(60)});
       EXPECT_EQ(result.outcome, JobResult::kDone) << result.status;
       EXPECT_TRUE(result.bytes == job.payload);
       ++done_;
@@ -88,7 +88,7 @@ int KillAtRandom(const std::set<pid_t>& spared, int kills, std::mt19937& random)
 TEST(Kills, CostNoJobAndLeaveNothing) {
   const int kills = test::FromEnvironment("UOPD_KILLS", 60);
   std::mt19937 random(static_cast<unsigned>(test::FromEnvironment("UOPD_KILLS_SEED", 1)));
-  ASSERT_TRUE(Forks().AwaitUp({Clock::now() + std::chrono::seconds(20), nullptr}).ok());
+  ASSERT_TRUE(Forks().AwaitUp({.deadline = Clock::now() + std::chrono::seconds(20)}).ok());
   SetLogLevel(LogLevel::kOff);
   const size_t descriptors = OpenDescriptors();
   const std::set<pid_t> others = Below();

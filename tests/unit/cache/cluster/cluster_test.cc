@@ -118,7 +118,7 @@ TEST_F(ClusterTest, OneComputesForAll) {
         const LoadOptions options{.lease_ttl_us = 10'000'000, .owner = Cat("store ", s)};
         const auto loaded =
             groups[s].LoadOrCompute(*stores[s], KeyOf(static_cast<int>(i)), options,
-                                    [&](const WaitLimits&) -> absl::StatusOr<std::string> {
+                                    [&](const WorkLimits&) -> absl::StatusOr<std::string> {
                                       return Cat("value ", ++computed);
                                     });
         ASSERT_TRUE(loaded.ok()) << loaded.status();

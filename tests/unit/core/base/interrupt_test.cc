@@ -11,8 +11,6 @@ namespace {
 using Clock = Interrupt::Clock;
 using std::chrono::microseconds;
 
-Clock::time_point Never() { return Clock::time_point::max(); }
-
 // Work of about this length that is not idle.
 void Spin(microseconds length) {
   const auto end = Clock::now() + length;
@@ -22,7 +20,7 @@ void Spin(microseconds length) {
 
 TEST(InterruptTest, StaysQuietUntilCancelledAndRaisedAfterwards) {
   bool cancelled = false;
-  Interrupt interrupt(Never(), [&] { return cancelled; });
+  Interrupt interrupt({.cancelled = [&] { return cancelled; }});
   interrupt.LookAtEveryPoll();
   EXPECT_FALSE(interrupt.Poll());
   EXPECT_TRUE(interrupt.Check().ok());
@@ -35,20 +33,20 @@ TEST(InterruptTest, StaysQuietUntilCancelledAndRaisedAfterwards) {
 }
 
 TEST(InterruptTest, RaisesAtTheDeadline) {
-  Interrupt past(Clock::now());
+  Interrupt past({.deadline = Clock::now()});
   EXPECT_TRUE(absl::IsDeadlineExceeded(past.Check()));
-  Interrupt later(Clock::now() + std::chrono::hours(1));
+  Interrupt later({.deadline = Clock::now() + std::chrono::hours(1)});
   EXPECT_TRUE(later.Check().ok());
 }
 
 TEST(InterruptTest, CancellationIsNamedBeforeTheDeadline) {
-  Interrupt both(Clock::now(), [] { return true; });
+  Interrupt both({.deadline = Clock::now(), .cancelled = [] { return true; }});
   EXPECT_TRUE(absl::IsCancelled(both.Check()));
 }
 
 TEST(InterruptTest, LooksRarelyWhereTurnsAreQuick) {
   int looks = 0;
-  Interrupt interrupt(Never(), [&] { return ++looks, false; });
+  Interrupt interrupt({.cancelled = [&] { return ++looks, false; }});
   for (int i = 0; i < 1'000'000; ++i) ASSERT_FALSE(interrupt.Poll());
   EXPECT_LT(looks, 40'000);
   EXPECT_GT(looks, 1'000);
@@ -57,7 +55,7 @@ TEST(InterruptTest, LooksRarelyWhereTurnsAreQuick) {
 // The interval that quick turns had must not hold for slow ones.
 TEST(InterruptTest, LooksOftenWhereTurnsAreSlow) {
   int looks = 0;
-  Interrupt interrupt(Never(), [&] { return ++looks, false; });
+  Interrupt interrupt({.cancelled = [&] { return ++looks, false; }});
   for (int i = 0; i < 100'000; ++i) interrupt.Poll();
   for (int i = 0; i < 600; ++i) Spin(microseconds(50)), interrupt.Poll();
   looks = 0;
@@ -67,7 +65,7 @@ TEST(InterruptTest, LooksOftenWhereTurnsAreSlow) {
 
 TEST(InterruptTest, StepsCountAsPolls) {
   int looks = 0;
-  Interrupt interrupt(Never(), [&] { return ++looks, false; });
+  Interrupt interrupt({.cancelled = [&] { return ++looks, false; }});
   for (int i = 0; i < 100; ++i) interrupt.Poll(100'000);
   EXPECT_EQ(looks, 100);
 }

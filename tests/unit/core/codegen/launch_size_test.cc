@@ -125,5 +125,25 @@ TEST_F(LaunchSizeTest, GeometryComesBack) {
   EXPECT_FALSE(LaunchGeometry::Decode(wrong, 2, back));
 }
 
+TEST(LaunchGeometryTest, IsEvaluatedForTheValuesOfALaunch) {
+  ir::UOpContext ctx;
+  const UOp n = ir::Variable(ctx, "n", 0, 100);
+  const UOp blocks = ir::Alu(ctx, Op::FLOORDIV, {ir::Add(ctx, n, ctx.Idx(31)), ctx.Idx(32)});
+  LaunchGeometry geometry;
+  geometry.grid[0] = *LaunchSize::Of(blocks, std::vector<std::string>{"n"});
+  geometry.grid[1] = 4;
+  geometry.block[0] = 32;
+  geometry.shared_bytes = 512;
+  const auto at = [&](int64_t value) { return geometry.At(std::span(&value, 1)); };
+  const LaunchShape shape = at(33);
+  EXPECT_EQ(shape.grid[0], 2);
+  EXPECT_EQ(shape.grid[1], 4);
+  EXPECT_EQ(shape.grid[2], 1);
+  EXPECT_EQ(shape.block[0], 32);
+  EXPECT_EQ(shape.shared_bytes, 512);
+  EXPECT_FALSE(shape.empty());
+  for (const int64_t none : {0, -100}) EXPECT_TRUE(at(none).empty()) << none;
+}
+
 }  // namespace
 }  // namespace uopd::codegen

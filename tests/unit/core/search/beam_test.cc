@@ -177,7 +177,7 @@ TEST_F(BeamTest, CancellingKeepsWhatWasFound) {
   int trials = 0;
   options_.batch = 1;
   options_.progress = [&](const Trial&) { ++trials; };
-  options_.cancelled = [&] { return trials >= 9; };  // behind the seeds, which are one batch
+  options_.limits.cancelled = [&] { return trials >= 9; };  // behind the seeds, which are one batch
   FakeMeasurer measurer(Bowl);
   const auto found = Search(measurer);
   ASSERT_TRUE(found.ok()) << found.status();
@@ -187,7 +187,7 @@ TEST_F(BeamTest, CancellingKeepsWhatWasFound) {
   for (const Opts& opts : measurer.seen) best = std::min(best, Bowl(opts));
   EXPECT_EQ(found->seconds, best);
 
-  options_.cancelled = [] { return true; };
+  options_.limits.cancelled = [] { return true; };
   EXPECT_TRUE(absl::IsCancelled(Search(measurer).status()));
 }
 
@@ -213,7 +213,7 @@ TEST_F(BeamTest, EachStepTellsWhatItLeftOut) {
 }
 
 TEST_F(BeamTest, ADeadlineThatPassedIsAnError) {
-  options_.deadline = std::chrono::steady_clock::now();
+  options_.limits.deadline = std::chrono::steady_clock::now();
   FakeMeasurer measurer(Bowl);
   EXPECT_TRUE(absl::IsDeadlineExceeded(Search(measurer).status()));
   EXPECT_TRUE(measurer.seen.empty());

@@ -72,15 +72,15 @@ class EngineTest : public ::testing::Test {
         const float value = 0.25f + static_cast<float>(handle * 31 + i % 17) / 100;
         std::memcpy(&bytes[4 * i], &value, 4);
       }
-      ASSERT_TRUE(engine_->OpenUpload(session, handle, kBytes, "").ok());
-      ASSERT_TRUE(engine_->Write(session, handle, 0, bytes).ok());
+      ASSERT_TRUE(engine_->buffers().OpenUpload(session, handle, kBytes, "").ok());
+      ASSERT_TRUE(engine_->buffers().Write(session, handle, 0, bytes).ok());
     }
   }
   std::vector<std::string> State(Session& session) {
     std::vector<std::string> out;
     for (uint64_t handle = 1; handle <= 4 * kParams; ++handle) {
       std::string& bytes = out.emplace_back(kBytes, '\0');
-      const absl::Status read = engine_->Read(session, handle, 0, std::span(bytes));
+      const absl::Status read = engine_->buffers().Read(session, handle, 0, std::span(bytes));
       if (!read.ok()) bytes = StatusText(read);
     }
     return out;
@@ -88,7 +88,8 @@ class EngineTest : public ::testing::Test {
   absl::Status Prepare(RequestContext& request, const std::string& graph) {
     using Made = absl::StatusOr<std::shared_ptr<const Program>>;
     return Await<Made>([&](auto done) {
-             engine_->Prepare(request, engine_->Resolve({"", graph}, {}), done);
+             engine_->programs().Prepare(request, engine_->programs().Resolve({"", graph}, {}),
+                                         done);
            })
         .status();
   }
@@ -100,7 +101,7 @@ class EngineTest : public ::testing::Test {
                                         ExecuteCall call) {
     call.where = ExecuteCall::Where::kHere;
     return Await<absl::StatusOr<ExecuteResult>>(
-        [&](auto done) { engine_->Execute(request, session, call, done); });
+        [&](auto done) { engine_->runs().Execute(request, session, call, done); });
   }
   absl::StatusOr<ExecuteResult> Step(Session& session, uint64_t request_id,
                                      std::function<bool()> cancelled = nullptr,
@@ -113,7 +114,7 @@ class EngineTest : public ::testing::Test {
     }
     ExecuteCall call;
     call.request_id = request_id;
-    call.wanted = engine_->Resolve({"", adam_}, options);
+    call.wanted = engine_->programs().Resolve({"", adam_}, options);
     call.run.arguments = arguments;
     return Execute(request, session, call);
   }
@@ -179,7 +180,7 @@ TEST_F(InlineEngineTest, ACancelledIdStopsAnywhereAndSaysSo) {
   UploadState(*session);
   int look = 0;
   const auto cancel_late = [&] {
-    if (++look == looks) Engine::Cancel(*session, 7);
+    if (++look == looks) RunCalls::Cancel(*session, 7);
     return false;
   };
   const auto first = Step(*session, 7, cancel_late);
@@ -193,8 +194,8 @@ TEST_F(InlineEngineTest, ACancelledIdStopsAnywhereAndSaysSo) {
   EXPECT_TRUE(Step(*session, 8).ok());
   EXPECT_EQ(State(*session), State(*undisturbed));
   // One that has not come yet is as good as cancelled too; one that is done stays done.
-  Engine::Cancel(*session, 9);
-  Engine::Cancel(*session, 8);
+  RunCalls::Cancel(*session, 9);
+  RunCalls::Cancel(*session, 8);
   EXPECT_TRUE(absl::IsCancelled(Step(*session, 9).status()));
   EXPECT_TRUE(Step(*session, 8).ok());
 }
@@ -208,12 +209,12 @@ TEST_F(InlineEngineTest, ADoneIdStaysDoneAlsoIfItsProgramIsNotReady) {
   const auto first = Step(*session, 7, nullptr, true);
   ASSERT_TRUE(first.ok()) << StatusText(first.status());
   const std::vector<std::string> state = State(*session);
-  Engine::Cancel(*session, 7);
+  RunCalls::Cancel(*session, 7);
   const auto again = Step(*session, 7, nullptr, true, {.noopt = true});
   ASSERT_TRUE(again.ok()) << StatusText(again.status());
   EXPECT_EQ(again->data, first->data);
   EXPECT_EQ(State(*session), state);
-  Engine::Cancel(*session, 8);  // has not come yet
+  RunCalls::Cancel(*session, 8);  // has not come yet
   EXPECT_TRUE(absl::IsCancelled(Step(*session, 8, nullptr, true, {.fast_math = true}).status()));
   EXPECT_EQ(State(*session), state);
 }
@@ -238,11 +239,11 @@ TEST(LostDeviceTest, ProgramsAreMadeAgainForTheNewDevice) {
     RequestContext request;
     ExecuteCall call;
     call.where = ExecuteCall::Where::kHere;
-    call.wanted = (*engine)->Resolve({"", graph}, {});
+    call.wanted = (*engine)->programs().Resolve({"", graph}, {});
     const std::vector<Argument> arguments = {{.buffer = handle}};
     call.run.arguments = arguments;
     return Await<absl::StatusOr<ExecuteResult>>(
-               [&](auto done) { (*engine)->Execute(request, *session, call, done); })
+               [&](auto done) { (*engine)->runs().Execute(request, *session, call, done); })
         .status();
   };
   EXPECT_TRUE(run(1).ok());
@@ -293,17 +294,17 @@ class LongRunTest : public EngineTest {
     const Argument out = {.buffer = 1};
     ExecuteCall call;
     call.request_id = request_id;
-    call.wanted = engine_->Resolve({"", graph}, {});
+    call.wanted = engine_->programs().Resolve({"", graph}, {});
     call.run.arguments = std::span(&out, 1);
     return Execute(request, session, call).status();
   }
   // Until the run is on the device.
   void AwaitRun() {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (engine_->runs().size() == 0 && std::chrono::steady_clock::now() < limit) {
+    while (engine_->runs().watch().size() == 0 && std::chrono::steady_clock::now() < limit) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    ASSERT_EQ(engine_->runs().size(), 1u);
+    ASSERT_EQ(engine_->runs().watch().size(), 1u);
   }
 };
 
@@ -353,7 +354,7 @@ TEST_F(LongRunTest, StopsWhenItsSessionOrTheDaemonEnds) {
   RequestContext request;
   absl::Status status;
   std::thread run([&] {
-    auto work = engine_->Begin();
+    auto work = engine_->gate().Begin();
     status = Run(request, *session, 6);
   });
   AwaitRun();
@@ -367,9 +368,9 @@ TEST_F(LongRunTest, HasThreadsOfItsOwnWithALowerPriority) {
   RequestContext quick, slow;
   ASSERT_TRUE(Prepare(quick, LongSum(16)).ok());
   ASSERT_TRUE(Prepare(slow, LongSum(int64_t{1} << 40)).ok());
-  EXPECT_EQ(&engine_->RunnerOf(RequestContext()), &engine_->task_pool());
-  EXPECT_EQ(&engine_->RunnerOf(quick), &engine_->task_pool());
-  TaskPool& runner = engine_->RunnerOf(slow);
+  EXPECT_EQ(&engine_->programs().RunnerOf(RequestContext()), &engine_->task_pool());
+  EXPECT_EQ(&engine_->programs().RunnerOf(quick), &engine_->task_pool());
+  TaskPool& runner = engine_->programs().RunnerOf(slow);
   ASSERT_NE(&runner, &engine_->task_pool());
   std::latch done(2);
   devices::ThreadPriority long_run{}, usual{};
@@ -398,11 +399,11 @@ TEST_F(LongRunTest, RunsAreTimed) {
 TEST_F(LongRunTest, IsNotLongOnceItWasQuick) {
   RequestContext request;
   ASSERT_TRUE(Prepare(request, LongSum(int64_t{1} << 21)).ok());
-  EXPECT_NE(&engine_->RunnerOf(request), &engine_->task_pool());
+  EXPECT_NE(&engine_->programs().RunnerOf(request), &engine_->task_pool());
   // Once more where a better program has taken the place of the draft meanwhile.
   EXPECT_TRUE(test::Eventually([&] {
     request.prepared->Get()->run_time.Add(kLongRunNs);
-    return &engine_->RunnerOf(request) == &engine_->task_pool();
+    return &engine_->programs().RunnerOf(request) == &engine_->task_pool();
   }));
 }
 
@@ -426,7 +427,7 @@ TEST_F(LimitedRunTest, WhatNoDeviceCouldDoIsRefused) {
   const absl::Status status = Run(request, *session, 0, int64_t{1} << 45);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(StatusText(status), HasSubstr("at least"));
-  EXPECT_EQ(engine_->runs().size(), 0u);
+  EXPECT_EQ(engine_->runs().watch().size(), 0u);
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ double Shown(std::string_view reason) { return metrics::Ready({reason}).value();
 
 TEST_F(ReadinessTest, IsReadyOtherwise) {
   const auto engine = Make();
-  const Readiness now = engine->GetReadiness(true);
+  const Readiness now = engine->health().GetReadiness(true);
   EXPECT_TRUE(now.not_ready.empty());
   EXPECT_TRUE(now.degraded.empty());
   EXPECT_EQ(Shown("ready"), 1);  // although nobody has asked /readyz
@@ -64,26 +64,28 @@ TEST_F(ReadinessTest, IsReadyOtherwise) {
 
 TEST_F(ReadinessTest, TheStatusTellsReadyDegradedAndNotReadyApart) {
   const auto engine = Make();
-  EXPECT_EQ(engine->Status().state, DaemonState::kReady);
-  EXPECT_TRUE(engine->Status().reasons.empty());
+  EXPECT_EQ(engine->health().Status().state, DaemonState::kReady);
+  EXPECT_TRUE(engine->health().Status().reasons.empty());
   cache_ = cache::State::kRecovered;
-  EXPECT_EQ(engine->Status().state, DaemonState::kReady) << "it serves, and keeps what it compiles";
+  EXPECT_EQ(engine->health().Status().state, DaemonState::kReady)
+      << "it serves, and keeps what it compiles";
   cache_ = cache::State::kReadOnly;
-  EXPECT_EQ(engine->Status().state, DaemonState::kDegraded);
-  EXPECT_THAT(engine->Status().reasons, testing::ElementsAre(HasSubstr("cannot be written")));
-  EXPECT_EQ(engine->Status().cache.state, cache::State::kReadOnly);
+  EXPECT_EQ(engine->health().Status().state, DaemonState::kDegraded);
+  EXPECT_THAT(engine->health().Status().reasons,
+              testing::ElementsAre(HasSubstr("cannot be written")));
+  EXPECT_EQ(engine->health().Status().cache.state, cache::State::kReadOnly);
   const auto reader = Make(nullptr, true);
-  EXPECT_EQ(reader->Status().state, DaemonState::kReady);
+  EXPECT_EQ(reader->health().Status().state, DaemonState::kReady);
   cache_ = cache::State::kMemory;
-  EXPECT_EQ(reader->Status().state, DaemonState::kDegraded);
+  EXPECT_EQ(reader->health().Status().state, DaemonState::kDegraded);
   engine->Drain(std::chrono::steady_clock::now());
-  EXPECT_EQ(engine->Status().state, DaemonState::kDraining);
+  EXPECT_EQ(engine->health().Status().state, DaemonState::kDraining);
 }
 
 TEST_F(ReadinessTest, AReloadShowsWhatItChangesAndNoMore) {
   const auto engine = Make();
   const auto value = [&](std::string_view key) {
-    for (const SettingView& one : engine->SettingsInEffect())
+    for (const SettingView& one : engine->settings().InEffect())
       if (one.key == key) return Cat(one.value, " ", ConfigSourceName(one.source));
     return std::string();
   };
@@ -100,12 +102,12 @@ TEST_F(ReadinessTest, AReloadShowsWhatItChangesAndNoMore) {
 
 TEST_F(ReadinessTest, Draining) {
   const auto engine = Make();
-  engine->Leave();
-  EXPECT_EQ(engine->Unready(), "draining");
-  EXPECT_TRUE(engine->Begin().ok());  // it serves on
+  engine->gate().Leave();
+  EXPECT_EQ(engine->health().Unready(), "draining");
+  EXPECT_TRUE(engine->gate().Begin().ok());  // it serves on
   engine->Drain(std::chrono::steady_clock::now());
-  EXPECT_EQ(engine->Unready(), "draining");
-  const absl::Status refused = engine->Begin().status();
+  EXPECT_EQ(engine->health().Unready(), "draining");
+  const absl::Status refused = engine->gate().Begin().status();
   EXPECT_THAT(StatusText(refused), testing::StartsWith("the daemon is shutting down"));
   EXPECT_TRUE(test::Eventually([] { return Shown("draining") == 1 && Shown("ready") == 0; }));
 }
@@ -115,7 +117,7 @@ TEST_F(ReadinessTest, NoForkServer) {
   options.program = "/does/not/exist";
   const auto none = worker::ForkServer::Start(options).value();
   const auto engine = Make(none.get());
-  EXPECT_THAT(engine->Unready(), HasSubstr("fork server"));
+  EXPECT_THAT(engine->health().Unready(), HasSubstr("fork server"));
 }
 
 // A daemon without its cache serves, worse than it should.
@@ -138,8 +140,8 @@ TEST_F(ReadinessTest, CacheThatCannotBeWritten) {
   for (const auto& one : cases) {
     cache_ = one.state;
     fault_ = one.fault;
-    EXPECT_EQ(engine->Unready(), "");
-    const Readiness now = engine->GetReadiness(true);
+    EXPECT_EQ(engine->health().Unready(), "");
+    const Readiness now = engine->health().GetReadiness(true);
     ASSERT_EQ(now.degraded.size(), 1u);
     EXPECT_EQ(now.degraded[0].name, one.name);
     EXPECT_EQ(now.degraded[0].text, one.text);
@@ -152,19 +154,19 @@ TEST_F(ReadinessTest, CacheThatCannotBeWritten) {
                                     {cache::State::kReadOnly, "cache_read_only"}}) {
     cache_ = state;
     fault_ = cache::Fault::kNewer;
-    const Readiness now = engine->GetReadiness(true);
+    const Readiness now = engine->health().GetReadiness(true);
     ASSERT_EQ(now.degraded.size(), 2u);
     EXPECT_EQ(now.degraded[0].name, "cache_newer");
     EXPECT_EQ(now.degraded[1].name, name);
   }
   cache_ = cache::State::kRecovered;
   fault_ = cache::Fault::kNone;
-  EXPECT_TRUE(engine->GetReadiness(true).degraded.empty());
+  EXPECT_TRUE(engine->health().GetReadiness(true).degraded.empty());
 }
 
 TEST_F(ReadinessTest, ACacheThatShallNotBeWrittenIsFine) {
   cache_ = cache::State::kReadOnly;
-  EXPECT_TRUE(Make(nullptr, true)->GetReadiness(true).degraded.empty());
+  EXPECT_TRUE(Make(nullptr, true)->health().GetReadiness(true).degraded.empty());
 }
 
 TEST_F(ReadinessTest, AllThreadsBusy) {
@@ -181,16 +183,16 @@ TEST_F(ReadinessTest, AllThreadsBusy) {
   EXPECT_EQ(task_pool.AllBusyFor().count(), 0);
   post(0);
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  while (engine->Unready().empty() && std::chrono::steady_clock::now() < limit) {
+  while (engine->health().Unready().empty() && std::chrono::steady_clock::now() < limit) {
     std::this_thread::yield();
   }
-  EXPECT_THAT(engine->Unready(), HasSubstr("threads for requests have been busy"));
+  EXPECT_THAT(engine->health().Unready(), HasSubstr("threads for requests have been busy"));
   EXPECT_GE(task_pool.AllBusyFor(), std::chrono::seconds(1));
   stop = true;
-  while (!engine->Unready().empty() && std::chrono::steady_clock::now() < limit) {
+  while (!engine->health().Unready().empty() && std::chrono::steady_clock::now() < limit) {
     std::this_thread::yield();
   }
-  EXPECT_EQ(engine->Unready(), "");
+  EXPECT_EQ(engine->health().Unready(), "");
 }
 
 TEST_F(ReadinessTest, ARunThatDoesNotEnd) {
@@ -198,16 +200,16 @@ TEST_F(ReadinessTest, ARunThatDoesNotEnd) {
   RequestContext request;
   request.cancelled = [&left] { return left.load(); };
   const auto engine = Make();
-  auto run = std::make_unique<RunControl>(engine->runs(), request, RunTerms(), true);
-  EXPECT_EQ(engine->Unready(), "");
+  auto run = std::make_unique<RunControl>(engine->runs().watch(), request, RunTerms(), true);
+  EXPECT_EQ(engine->health().Unready(), "");
   left = true;
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  while (engine->Unready().empty() && std::chrono::steady_clock::now() < limit) {
+  while (engine->health().Unready().empty() && std::chrono::steady_clock::now() < limit) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  EXPECT_THAT(engine->Unready(), HasSubstr("a device is stuck"));
+  EXPECT_THAT(engine->health().Unready(), HasSubstr("a device is stuck"));
   run = nullptr;
-  EXPECT_EQ(engine->Unready(), "");
+  EXPECT_EQ(engine->health().Unready(), "");
 }
 
 }  // namespace

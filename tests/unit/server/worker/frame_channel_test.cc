@@ -11,8 +11,8 @@
 namespace uopd::worker {
 namespace {
 
-Patience Soon() { return {Patience::Clock::now() + std::chrono::seconds(20), nullptr}; }
-Patience Over() { return {Patience::Clock::now(), nullptr}; }
+WorkLimits Soon() { return {WorkLimits::Clock::now() + std::chrono::seconds(20)}; }
+WorkLimits Over() { return {WorkLimits::Clock::now()}; }
 
 class FrameChannelTest : public testing::Test {
  protected:
@@ -87,9 +87,8 @@ TEST_F(FrameChannelTest, EndOfStreamIsUnavailable) {
 TEST_F(FrameChannelTest, WaitsEnd) {
   EXPECT_TRUE(absl::IsDeadlineExceeded(ours_.Receive(Over()).status()));
   int asked = 0;
-  const std::function<bool()> cancelled = [&] { return ++asked == 3; };
-  const Patience patience{Patience::Clock::time_point::max(), &cancelled};
-  EXPECT_TRUE(absl::IsCancelled(ours_.Receive(patience).status()));
+  EXPECT_TRUE(
+      absl::IsCancelled(ours_.Receive({.cancelled = [&] { return ++asked == 3; }}).status()));
   EXPECT_EQ(asked, 3);
 }
 

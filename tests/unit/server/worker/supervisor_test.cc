@@ -20,8 +20,6 @@ using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kForever = Clock::time_point::max();
-
 TEST(Supervisor, RunsJobs) {
   Supervisor pool(Forks(), PoolOf(1));
   JobResult result = pool.Run({kEcho, "hello"});
@@ -213,8 +211,9 @@ TEST(Supervisor, AStoppedWorkerCanBeCancelled) {
   options.look = std::chrono::hours(1);
   Supervisor pool(Forks(), options);
   const auto begin = Clock::now();
-  const JobResult result = pool.Run({"signal", Cat(SIGSTOP)}, kForever,
-                                    [&] { return Clock::now() - begin > milliseconds(50); });
+  const JobResult result =
+      pool.Run({"signal", Cat(SIGSTOP)},
+               {.cancelled = [&] { return Clock::now() - begin > milliseconds(50); }});
   EXPECT_EQ(result.outcome, JobResult::kCancelled) << result.status;
   EXPECT_EQ(pool.stats().workers, 0);
 }
@@ -301,7 +300,7 @@ TEST(Supervisor, TheCallersDeadlineKillsAndBlamesNobody) {
   Supervisor pool(Forks(), PoolOf(1));
   const Job job{"hang", "", milliseconds(60'000)};
   for (int i = 0; i < 2; ++i) {
-    const JobResult result = pool.Run(job, Clock::now() + milliseconds(30));
+    const JobResult result = pool.Run(job, {.deadline = Clock::now() + milliseconds(30)});
     EXPECT_EQ(result.outcome, JobResult::kTimedOut);
     EXPECT_FALSE(result.quarantined || result.refused);
   }
@@ -311,7 +310,7 @@ TEST(Supervisor, TheCallersDeadlineKillsAndBlamesNobody) {
 TEST(Supervisor, CancellingKillsAndBlamesNobody) {
   Supervisor pool(Forks(), PoolOf(1));
   int asked = 0;
-  const JobResult result = pool.Run({"hang", ""}, kForever, [&] { return ++asked > 8; });
+  const JobResult result = pool.Run({"hang", ""}, {.cancelled = [&] { return ++asked > 8; }});
   EXPECT_EQ(result.outcome, JobResult::kCancelled);
   EXPECT_TRUE(absl::IsCancelled(result.status));
   EXPECT_EQ(pool.quarantine().size(), 0);
@@ -385,14 +384,15 @@ TEST(Supervisor, WaitsForAWorkerAndGivesUp) {
   Supervisor pool(Forks(), PoolOf(1));
   std::atomic<bool> running{false}, stop{false};
   std::thread holder([&] {
-    pool.Run({"hang", ""}, kForever, [&] {
-      running = pool.stats().workers == 1;
-      return stop.load();
-    });
+    pool.Run({"hang", ""}, {.cancelled = [&] {
+               running = pool.stats().workers == 1;
+               return stop.load();
+             }});
   });
   while (!running) std::this_thread::yield();
-  EXPECT_EQ(pool.Run({kEcho, ""}, Clock::now()).outcome, JobResult::kTimedOut);
-  EXPECT_EQ(pool.Run({kEcho, ""}, kForever, [] { return true; }).outcome, JobResult::kCancelled);
+  EXPECT_EQ(pool.Run({kEcho, ""}, {.deadline = Clock::now()}).outcome, JobResult::kTimedOut);
+  EXPECT_EQ(pool.Run({kEcho, ""}, {.cancelled = [] { return true; }}).outcome,
+            JobResult::kCancelled);
   stop = true;
   EXPECT_EQ(pool.Run({kEcho, "after"}).bytes, "after");
   holder.join();
@@ -463,8 +463,8 @@ TEST(Quarantine, EntriesWithALifeEnd) {
 // The code of an error cannot tell whose fault it is: this can.
 TEST(Supervisor, StatusesSayWhetherTheJobIsToBlame) {
   Supervisor pool(Forks(), PoolOf(1));
-  const auto blames = [&](const Job& job, Clock::time_point deadline = kForever) {
-    const auto answer = pool.Run(job, deadline).ToStatusOr();
+  const auto blames = [&](const Job& job, const WorkLimits& limits = {}) {
+    const auto answer = pool.Run(job, limits).ToStatusOr();
     EXPECT_FALSE(answer.ok());
     return IsJobsFault(answer.status());
   };
@@ -473,7 +473,7 @@ TEST(Supervisor, StatusesSayWhetherTheJobIsToBlame) {
     EXPECT_TRUE(blames(job)) << "in quarantine";
   }
   EXPECT_FALSE(blames({"fail", ""}));
-  EXPECT_FALSE(blames({"hang", "of a caller"}, Clock::now() + milliseconds(30)));
+  EXPECT_FALSE(blames({"hang", "of a caller"}, {.deadline = Clock::now() + milliseconds(30)}));
   const Job killed{"signal", Cat(SIGKILL)};
   EXPECT_FALSE(blames(killed)) << "by something outside";
   EXPECT_FALSE(blames(killed)) << "in quarantine for a while";

@@ -67,7 +67,7 @@ class LlvmIrRunTest : public testing::Test {
     std::vector<int64_t> vars;
     for (const auto& v : k->variables) vars.push_back(variables.at(v));
     grid_ = k->launch.grid[0].Evaluate(vars);
-    const devices::LaunchShape shape = {{grid_, 1, 1}, {1, 1, 1}, k->launch.shared_bytes};
+    const LaunchShape shape = {{grid_, 1, 1}, {1, 1, 1}, k->launch.shared_bytes};
     ASSERT_TRUE(stream_->Launch(**executable, shape, args, vars).ok());
     for (size_t i = 0; i < memory.size(); ++i)
       ASSERT_TRUE(

@@ -85,7 +85,7 @@ class ScheduleRun : public ::testing::Test {
     }
     std::vector<int64_t> vars;
     for (const auto& v : k.variables) vars.push_back(variables.at(v));
-    const devices::LaunchShape shape = {
+    const LaunchShape shape = {
         {k.launch.grid[0].Evaluate(vars), 1, 1}, {1, 1, 1}, k.launch.shared_bytes};
     UOPD_TRY(stream_->Launch(*executable, shape, args, vars));
     for (size_t i = 0; i < memory.size(); ++i)

@@ -12,8 +12,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr auto kNoDeadline = Interrupt::Clock::time_point::max();
-
 struct Parsed {
   UOpContext ctx;
   UOp root;
@@ -43,7 +41,7 @@ std::string With(std::string_view from, std::string_view to) {
 
 std::vector<std::string> Fields(std::string_view other, size_t most = 10) {
   const Parsed a(kBase), b(other);
-  Interrupt never(kNoDeadline);
+  Interrupt never({});
   std::vector<std::string> out;
   for (const Difference& d : Diff(a.ctx, a.root, b.ctx, b.root, most, never))
     out.push_back(d.path + ": " + d.field + " " + d.a + " -> " + d.b);
@@ -90,7 +88,7 @@ TEST(Diff, DeepAndSharedGraphsTakeLinearTime) {
     return u;
   };
   UOpContext a, b;
-  Interrupt never(kNoDeadline);
+  Interrupt never({});
   const auto found = Diff(a, ladder(a, 1), b, ladder(b, 2), 10, never);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].field, "value");
@@ -101,7 +99,7 @@ TEST(Diff, EndsWhenNobodyWantsIt) {
   const Parsed a(kBase), b(With("f32", "f16"));
   for (int most_looks = 1;; ++most_looks) {
     int looks = 0;
-    Interrupt interrupt(kNoDeadline, [&] { return ++looks >= most_looks; });
+    Interrupt interrupt({.cancelled = [&] { return ++looks >= most_looks; }});
     interrupt.LookAtEveryPoll();
     const auto found = Diff(a.ctx, a.root, b.ctx, b.root, 10, interrupt);
     if (!interrupt.raised()) {
@@ -112,7 +110,7 @@ TEST(Diff, EndsWhenNobodyWantsIt) {
     EXPECT_LT(found.size(), 4u);
     EXPECT_EQ(looks, most_looks);  // it goes on no further
   }
-  Interrupt raised(kNoDeadline, [] { return true; });
+  Interrupt raised({.cancelled = [] { return true; }});
   raised.LookAtEveryPoll();
   EXPECT_THAT(Sketch(a.ctx, a.root, raised), testing::IsEmpty());
 }
@@ -120,7 +118,7 @@ TEST(Diff, EndsWhenNobodyWantsIt) {
 TEST(Sketch, IgnoresSizesAndConstants) {
   const Parsed base(kBase), size(With("{16}", "{32}")), value(With("{2}", "{5}")),
       op(With("MUL", "ADD"));
-  Interrupt never(kNoDeadline);
+  Interrupt never({});
   const auto sketch = Sketch(base.ctx, base.root, never);
   EXPECT_EQ(Similarity(sketch, Sketch(size.ctx, size.root, never)), 1);
   EXPECT_EQ(Similarity(sketch, Sketch(value.ctx, value.root, never)), 1);

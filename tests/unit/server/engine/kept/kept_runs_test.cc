@@ -80,8 +80,8 @@ class Side {
 
   void Write(uint64_t handle, size_t slot, int seed) {
     std::string bytes = Bytes(slot, seed);
-    ASSERT_TRUE(engine_->OpenUpload(**session_, handle, bytes.size(), "").ok());
-    ASSERT_TRUE(engine_->Write(**session_, handle, 0, bytes).ok());
+    ASSERT_TRUE(engine_->buffers().OpenUpload(**session_, handle, bytes.size(), "").ok());
+    ASSERT_TRUE(engine_->buffers().Write(**session_, handle, 0, bytes).ok());
   }
   static std::string Bytes(size_t slot, int seed) {
     std::mt19937 random(static_cast<unsigned>(seed));
@@ -101,10 +101,10 @@ class Side {
     RequestContext request;
     ExecuteCall call;
     call.where = ExecuteCall::Where::kHere;
-    call.wanted = engine_->Resolve({"", graph_}, {});
+    call.wanted = engine_->programs().Resolve({"", graph_}, {});
     call.run.arguments = arguments;
     const auto result = Await<absl::StatusOr<ExecuteResult>>(
-        [&](auto done) { engine_->Execute(request, **session_, call, done); });
+        [&](auto done) { engine_->runs().Execute(request, **session_, call, done); });
     if (!result.ok()) return StatusText(result.status());
     std::string out;
     for (const std::string& data : result->data) out += data;
@@ -118,17 +118,17 @@ class Side {
     RequestContext request;
     ExecuteCall call;
     call.where = ExecuteCall::Where::kHere;
-    call.wanted = engine_->Resolve({"", graph_}, {});
+    call.wanted = engine_->programs().Resolve({"", graph_}, {});
     call.run.arguments = arguments;
     const std::string id = (*session_)->id();
     std::weak_ptr<Quota> quota = (*session_)->shared_quota();
     const auto result = Await<absl::StatusOr<ExecuteResult>>([&](auto done) {
-      engine_->Execute(request, **session_, call,
-                       [&, done](absl::StatusOr<ExecuteResult> result) mutable {
-                         EXPECT_TRUE(engine_->sessions().Close(id, "").ok());
-                         session_.reset();
-                         done(std::move(result));
-                       });
+      engine_->runs().Execute(request, **session_, call,
+                              [&, done](absl::StatusOr<ExecuteResult> result) mutable {
+                                EXPECT_TRUE(engine_->sessions().Close(id, "").ok());
+                                session_.reset();
+                                done(std::move(result));
+                              });
     });
     EXPECT_TRUE(result.ok()) << StatusText(result.status());
     EXPECT_TRUE(uopd::test::Eventually([&] { return quota.expired(); }));
@@ -192,7 +192,8 @@ TEST(KeptRuns, AreGivenUpIfTheyAreNoQuicker) {
   RequestContext request;
   const std::string graph = Layer();
   const auto program = Await<absl::StatusOr<std::shared_ptr<const Program>>>([&](auto done) {
-    side.engine().Prepare(request, side.engine().Resolve({"", graph}, {}), std::move(done));
+    side.engine().programs().Prepare(request, side.engine().programs().Resolve({"", graph}, {}),
+                                     std::move(done));
   });
   ASSERT_TRUE(program.ok()) << StatusText(program.status());
   const double slower = metrics::KeptRuns({"slower"}).value();
@@ -228,7 +229,7 @@ TEST(KeptRuns, GivesItsMemoryBack) {
   // As many bytes as the session may hold beside its buffers, but not beside the kept values.
   const int64_t left = (1 << 20) - side.session().quota().used();
   const absl::Status made =
-      side.engine().CreateBuffer(side.session(), 100, static_cast<uint64_t>(left), "");
+      side.engine().buffers().Create(side.session(), 100, static_cast<uint64_t>(left), "");
   EXPECT_TRUE(made.ok()) << StatusText(made);
   EXPECT_EQ(metrics::KeptDropped().value(), dropped + 1);
   side.Free(100);
@@ -243,7 +244,7 @@ TEST(KeptRuns, MakingLeavesMemoryForRuns) {
   const auto fill = [&](int64_t left) {
     const int64_t bytes = (1 << 20) - side.session().quota().used() - left;
     ASSERT_TRUE(
-        side.engine().CreateBuffer(side.session(), 100, static_cast<uint64_t>(bytes), "").ok());
+        side.engine().buffers().Create(side.session(), 100, static_cast<uint64_t>(bytes), "").ok());
   };
   fill((1 << 18) + 20'000);
   const std::vector<Argument> arguments = WithX();
@@ -301,7 +302,7 @@ TEST(KeptRuns, CallsEndAMakingForItsMemory) {
   side.Use(graph);
   until_making();
   const absl::Status made =
-      side.engine().CreateBuffer(side.session(), 100, static_cast<uint64_t>(left), "");
+      side.engine().buffers().Create(side.session(), 100, static_cast<uint64_t>(left), "");
   EXPECT_TRUE(made.ok()) << StatusText(made);
   side.Free(100);
   EXPECT_TRUE(RunsUntilUsed(side));
@@ -323,7 +324,7 @@ TEST(KeptRuns, ARunGivesUpItsOwnValuesForItsMemory) {
   const int64_t left = (1 << 20) - side.session().quota().used() - 2000;
   ASSERT_LT(2000u, X().size());
   ASSERT_TRUE(
-      side.engine().CreateBuffer(side.session(), 100, static_cast<uint64_t>(left), "").ok());
+      side.engine().buffers().Create(side.session(), 100, static_cast<uint64_t>(left), "").ok());
   EXPECT_EQ(metrics::KeptDropped().value(), dropped);
   const std::string undivided = side.Run(call);
   EXPECT_TRUE(undivided == before) << undivided.substr(0, 200);
@@ -350,7 +351,8 @@ TEST(KeptRuns, CallsWaitForARunThatUsesValues) {
       [&] { return side.session().quota().used() > idle || HasEnded(running); }));
   // All that there is beside the buffers of the session, and more than the values leave.
   const int64_t bytes = (1 << 20) - idle + 8192;
-  const absl::Status made = side.engine().CreateBuffer(*other, 1, static_cast<uint64_t>(bytes), "");
+  const absl::Status made =
+      side.engine().buffers().Create(*other, 1, static_cast<uint64_t>(bytes), "");
   EXPECT_TRUE(made.ok()) << StatusText(made);
   EXPECT_EQ(running.get().find("exceed"), std::string::npos);
 }
@@ -361,15 +363,15 @@ TEST(KeptRuns, AMessageTakesTheMemoryOfValuesInUse) {
   WriteAll(side);
   ASSERT_TRUE(RunsUntilUsed(side));
   const std::vector<Argument> usual = WithX();
-  Quota& total = side.engine().client_bytes();
+  Quota& total = side.engine().clients().bytes;
   const int64_t idle = total.used(), limit = total.limit();
   auto running = std::async(std::launch::async, [&] { return side.Run(usual); });
   ASSERT_TRUE(uopd::test::Eventually([&] { return total.used() > idle || HasEnded(running); }));
   total.set_limit(total.used());
   {
-    const auto charge = side.engine().ChargeMessage(8192);
+    const auto charge = side.engine().clients().ChargeMessage(8192);
     EXPECT_TRUE(charge.ok()) << StatusText(charge.status());
-    EXPECT_TRUE(absl::IsResourceExhausted(side.engine().ChargeMessage(1 << 20).status()));
+    EXPECT_TRUE(absl::IsResourceExhausted(side.engine().clients().ChargeMessage(1 << 20).status()));
   }
   total.set_limit(limit);
   EXPECT_EQ(running.get().find("exceed"), std::string::npos);
@@ -387,7 +389,7 @@ TEST(KeptRuns, DroppedValuesAreNotMadeAgainAtOnce) {
   for (int time = 0; time < 4; ++time) {
     // More than there is beside the values.
     const int64_t bytes = (1 << 20) - side.session().quota().used() + 1;
-    (void)side.engine().CreateBuffer(side.session(), 100, static_cast<uint64_t>(bytes), "");
+    (void)side.engine().buffers().Create(side.session(), 100, static_cast<uint64_t>(bytes), "");
     side.Free(100);
     for (int run = 0; run < 10; ++run) {
       (void)side.Run(usual);
@@ -405,7 +407,8 @@ TEST(KeptRuns, GiveWayToAnotherSessionOfTheClient) {
   const uint64_t dropped = metrics::KeptDropped().value();
   const SessionUse other = *side.engine().sessions().Open(std::chrono::minutes(1), {});
   const int64_t left = (1 << 20) - side.session().quota().used();
-  const absl::Status made = side.engine().CreateBuffer(*other, 1, static_cast<uint64_t>(left), "");
+  const absl::Status made =
+      side.engine().buffers().Create(*other, 1, static_cast<uint64_t>(left), "");
   EXPECT_TRUE(made.ok()) << StatusText(made);
   EXPECT_EQ(metrics::KeptDropped().value(), dropped + 1);
 }
@@ -419,7 +422,7 @@ TEST(KeptRuns, GiveWayWhenADeviceIsFull) {
   // The values take 24,960 bytes.
   const int64_t left = (1 << 20) - side.session().quota().used() + 20'000;
   const absl::Status made =
-      side.engine().CreateBuffer(side.session(), 100, static_cast<uint64_t>(left), "");
+      side.engine().buffers().Create(side.session(), 100, static_cast<uint64_t>(left), "");
   EXPECT_TRUE(made.ok()) << StatusText(made);
   EXPECT_EQ(metrics::KeptDropped().value(), dropped + 1);
 }
@@ -554,16 +557,16 @@ TEST(LostKeptRunsTest, TheyAreMadeAgainOnTheDeviceThatWasOpenedAgain) {
     RequestContext request;
     ExecuteCall call;
     call.where = ExecuteCall::Where::kHere;
-    call.wanted = engine->Resolve({"", graph}, {});
+    call.wanted = engine->programs().Resolve({"", graph}, {});
     call.run.arguments = arguments;
     return Await<absl::StatusOr<ExecuteResult>>(
-               [&](auto done) { engine->Execute(request, *session, call, done); })
+               [&](auto done) { engine->runs().Execute(request, *session, call, done); })
         .status();
   };
   const auto make_buffers = [&] {
     for (size_t slot = 0; slot < kLayerSlots; ++slot) {
       const auto bytes = static_cast<uint64_t>(kSlotElements[slot]) * 4;
-      ASSERT_EQ(engine->CreateBuffer(*session, slot + 1, bytes, ""), absl::OkStatus());
+      ASSERT_EQ(engine->buffers().Create(*session, slot + 1, bytes, ""), absl::OkStatus());
     }
   };
   const auto runs_with_kept_values = [&] {

@@ -241,11 +241,11 @@ inline absl::StatusOr<ExecuteResult> Execute(Engine& engine, const SessionUse& s
   request.cancelled = std::move(cancelled);
   ExecuteCall call;
   call.where = ExecuteCall::Where::kHere;
-  call.wanted = engine.Resolve({"", graph}, options);
+  call.wanted = engine.programs().Resolve({"", graph}, options);
   call.run.arguments = arguments;
   call.request_id = request_id;
   return Await<absl::StatusOr<ExecuteResult>>(
-      [&](auto done) { engine.Execute(request, *session, call, std::move(done)); });
+      [&](auto done) { engine.runs().Execute(request, *session, call, std::move(done)); });
 }
 
 }  // namespace uopd::engine::random_products

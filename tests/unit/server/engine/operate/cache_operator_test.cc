@@ -43,7 +43,7 @@ class OperatorsTuner final : public KernelTuner {
   }
   absl::StatusOr<TuningRecord> Prove(std::string_view, const devices::Device&,
                                      const CompileOptions&, const Opts& opts,
-                                     const std::function<bool()>&) override {
+                                     const WorkLimits&) override {
     UOPD_TRY(proof);
     return TuningRecord{.opts = opts, .seconds = proven_seconds, .heuristic_seconds = 2e-6};
   }

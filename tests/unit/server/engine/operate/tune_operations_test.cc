@@ -61,7 +61,7 @@ class OperationsTuner final : public KernelTuner {
   }
   absl::StatusOr<TuningRecord> Prove(std::string_view, const devices::Device&,
                                      const CompileOptions&, const Opts&,
-                                     const std::function<bool()>&) override {
+                                     const WorkLimits&) override {
     return absl::UnimplementedError("nothing is imported here");
   }
 
@@ -81,7 +81,7 @@ class Gate {
   absl::Status Wait(const SearchControl& control) {
     ++waiting_;
     while (!open_) {
-      if (control.cancelled()) return absl::CancelledError("cancelled");
+      if (control.work.IsCancelled()) return absl::CancelledError("cancelled");
       std::this_thread::sleep_for(milliseconds(1));
     }
     return absl::OkStatus();

@@ -39,12 +39,12 @@ class FakeTuner final : public KernelTuner {
   absl::StatusOr<TuningRecord> Tune(std::string_view, const devices::Device&, const CompileOptions&,
                                     const SearchControl& control) override {
     ++calls;
-    if (on_tune) UOPD_TRY(on_tune(control.cancelled));
+    if (on_tune) UOPD_TRY(on_tune(control.work.cancelled));
     return TuningRecord{.opts = kOpts, .seconds = 1e-6, .heuristic_seconds = 2e-6, .measured = 7};
   }
   absl::StatusOr<TuningRecord> Prove(std::string_view, const devices::Device&,
                                      const CompileOptions&, const Opts& opts,
-                                     const std::function<bool()>&) override {
+                                     const WorkLimits&) override {
     ++proofs;
     UOPD_TRY(proof);
     return TuningRecord{.opts = opts, .seconds = 3e-6, .heuristic_seconds = 2e-6, .measured = 1};

@@ -37,7 +37,7 @@ class WorkerTunerTest : public testing::Test {
     return tuner_.Environment(*device_, options);
   }
   absl::Status Tune(std::string_view graph, const std::function<bool()>& cancelled) {
-    return tuner_.Tune(graph, *device_, {.beam = 2}, {.cancelled = cancelled}).status();
+    return tuner_.Tune(graph, *device_, {.beam = 2}, {.work = {.cancelled = cancelled}}).status();
   }
 
   const std::unique_ptr<worker::ForkServer> forks_ = NoForks();

@@ -126,7 +126,7 @@ ForkServer::Options Hasty() {
   return out;
 }
 
-Patience InTwentySeconds() {
+WorkLimits InTwentySeconds() {
   return {std::chrono::steady_clock::now() + std::chrono::seconds(20), nullptr};
 }
 
@@ -139,11 +139,11 @@ bool EndsSoon(int pidfd) {
 absl::StatusOr<std::string> RunOn(SpawnedWorker& worker, std::string_view job,
                                   std::string_view payload) {
   FrameChannel channel(UniqueFd(fcntl(worker.socket.get(), F_DUPFD_CLOEXEC, 0)));
-  const Patience patience{std::chrono::steady_clock::now() + std::chrono::seconds(20), nullptr};
-  UOPD_TRY(channel.Send(EncodeJob(job, payload), patience));
-  UOPD_ASSIGN(const std::string accepted, channel.Receive(patience));
+  const WorkLimits limits{std::chrono::steady_clock::now() + std::chrono::seconds(20)};
+  UOPD_TRY(channel.Send(EncodeJob(job, payload), limits));
+  UOPD_ASSIGN(const std::string accepted, channel.Receive(limits));
   EXPECT_EQ(accepted, std::string(1, kAccepted));
-  UOPD_ASSIGN(const std::string frame, channel.Receive(patience));
+  UOPD_ASSIGN(const std::string frame, channel.Receive(limits));
   UOPD_ASSIGN(JobAnswer answer, DecodeAnswer(frame));
   return answer.result;
 }

@@ -138,7 +138,7 @@ TEST_F(TuneKernelTest, CompilesAheadWhereThatIsAllowed) {
 TEST_F(TuneKernelTest, EndsWhenCancelled) {
   ir::UOpContext ctx;
   const UOp sink = Matmul(ctx, 16, 16, 16);
-  options_.beam.cancelled = [] { return true; };
+  options_.beam.limits.cancelled = [] { return true; };
   const auto tuned = TuneKernel(ctx, sink, TestTarget(), options_, {compile_, measure_});
   EXPECT_TRUE(absl::IsCancelled(tuned.status())) << tuned.status();
 }

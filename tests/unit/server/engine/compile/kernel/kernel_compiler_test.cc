@@ -98,7 +98,7 @@ TEST_F(KernelCompilerTest, StopEndsWhatRuns) {
 }
 
 TEST_F(KernelCompilerTest, WhatNobodyWaitsForIsEndedAndNobodyIsBlamed) {
-  const auto compile = [&](const cache::WaitLimits& limits) {
+  const auto compile = [&](const WorkLimits& limits) {
     return compiler_.Compile(device_->device(), "r_3_4", "hang", limits).status();
   };
   const absl::Status late =

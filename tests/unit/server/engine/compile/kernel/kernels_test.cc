@@ -104,7 +104,7 @@ class KernelsTest : public testing::Test {
     }
     absl::StatusOr<TuningRecord> Prove(std::string_view, const devices::Device&,
                                        const CompileOptions&, const Opts&,
-                                       const std::function<bool()>&) override {
+                                       const WorkLimits&) override {
       return absl::InternalError("not asked for");
     }
   };

@@ -64,14 +64,14 @@ TEST_F(CoreCompilerTest, ExplainsWhatItCompiled) {
   ASSERT_TRUE(compiled.ok());
   EXPECT_FALSE(compiled->record.opts.empty());
   EXPECT_EQ(compiled->record.dtype, DtypeNumber::F32);
-  Interrupt never(Interrupt::Clock::time_point::max());
+  Interrupt never({});
   const auto text =
       graph_compiler_.ExplainKernel(graph_, *device_, {}, &compiled->record.opts, &never);
   ASSERT_TRUE(text.ok()) << text.status();
   EXPECT_EQ(text->source, compiled->text);
   EXPECT_THAT(text->lines, HasSubstr("LINEAR"));
   EXPECT_THAT(text->graph, HasSubstr("SINK"));
-  Interrupt over(Interrupt::Clock::now());
+  Interrupt over({.deadline = Interrupt::Clock::now()});
   EXPECT_TRUE(absl::IsDeadlineExceeded(
       graph_compiler_.ExplainKernel(graph_, *device_, {}, nullptr, &over).status()));
 }
@@ -88,9 +88,9 @@ TEST_F(CoreCompilerTest, OptsThatDoNotApplyAreInvalid) {
 }
 
 TEST_F(CoreCompilerTest, AnInterruptEndsIt) {
-  Interrupt interrupt(Interrupt::Clock::time_point::max(), [] { return true; });
+  Interrupt interrupt({.cancelled = [] { return true; }});
   EXPECT_TRUE(absl::IsCancelled(Lower({}, nullptr, &interrupt).status()));
-  Interrupt late(Interrupt::Clock::now());
+  Interrupt late({.deadline = Interrupt::Clock::now()});
   EXPECT_TRUE(absl::IsDeadlineExceeded(Lower({}, nullptr, &late).status()));
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Engine: from a request to its prepared program, and to the thread that will run it.
+#include "server/engine/program_calls.h"
+
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "core/base/telemetry/log.h"
 #include "core/base/text.h"
-#include "server/engine/engine.h"
 #include "server/engine/report/kernel_texts.h"
 #include "server/engine/run/streams.h"
 
@@ -14,26 +16,34 @@ namespace {
 // Larger graphs are hashed by a thread of a pool: gRPC's threads serve other calls, too.
 constexpr size_t kMostHashedHere = 16 << 10;
 
+std::shared_ptr<const Program> ProgramOf(RequestContext& request) {
+  auto program = request.prepared->Get();
+  request.cache.kernels_tuned = program->tuned_kernels;
+  request.cache.kernels_draft = program->draft_kernels;
+  return program;
+}
+
 }  // namespace
 
-ResolvedRequest Engine::Resolve(const GraphRef& graph, const CompileOptions& options) {
+ResolvedRequest ProgramCalls::Resolve(const GraphRef& graph, const CompileOptions& options) {
   ResolvedRequest out{.graph = graph, .options = Resolved(options)};
   out.refused = Check(options, out.options);
-  if (out.refused.ok() && graph.bytes.size() <= kMostHashedHere) compile_.Find(out);
+  if (out.refused.ok() && graph.bytes.size() <= kMostHashedHere) parts_.compile.Find(out);
   return out;
 }
 
-CompileOptions Engine::Resolved(CompileOptions options) const {
-  const bool tunes = compile_.tunes() && !options.noopt && !options.reproducible;
-  if (options.beam == 0 && tunes) options.beam = beam_.load(std::memory_order_relaxed);
+CompileOptions ProgramCalls::Resolved(CompileOptions options) const {
+  const bool tunes = parts_.compile.tunes() && !options.noopt && !options.reproducible;
+  if (options.beam == 0 && tunes) options.beam = parts_.settings.beam();
   if (options.beam == 0) options.ignore_beam_cache = false;
-  options.cache_level = std::min(options.cache_level, cache_level_);
+  options.cache_level = std::min(options.cache_level, parts_.settings.cache_level());
   return options;
 }
 
 // Refuses an option that would be ignored. Otherwise the caller would measure something else than
 // it asked for.
-absl::Status Engine::Check(const CompileOptions& wanted, const CompileOptions& options) const {
+absl::Status ProgramCalls::Check(const CompileOptions& wanted,
+                                 const CompileOptions& options) const {
   if (wanted.cache_level < 0 || wanted.cache_level > CompileOptions::kMaxCacheLevel) {
     return absl::InvalidArgumentError(Cat("cache_level (", wanted.cache_level, ") is outside 0 to ",
                                           CompileOptions::kMaxCacheLevel));
@@ -48,55 +58,49 @@ absl::Status Engine::Check(const CompileOptions& wanted, const CompileOptions& o
         Cat("beam (", options.beam, ") is outside 0 to ", CompileOptions::kMaxBeam));
   }
   if (options.noopt) return absl::InvalidArgumentError("noopt leaves nothing to tune with a beam");
-  if (!compile_.tunes()) {
+  if (!parts_.compile.tunes()) {
     return absl::UnavailableError("this daemon has no worker processes, and only these can tune");
   }
   return absl::OkStatus();
 }
 
-std::shared_ptr<const Program> Engine::ProgramOf(RequestContext& request) const {
-  auto program = request.prepared->Get();
-  request.cache.kernels_tuned = program->tuned_kernels;
-  request.cache.kernels_draft = program->draft_kernels;
-  return program;
-}
-
-void Engine::Prepare(RequestContext& request, ResolvedRequest wanted, Prepared done) {
+void ProgramCalls::Prepare(RequestContext& request, ResolvedRequest wanted, Prepared done) {
   if (!wanted.refused.ok()) return done(wanted.refused);
   Begin(request, std::move(wanted), std::move(done));
 }
 
-void Engine::StartTune(RequestContext& request, TuneWish wish, TuneStarted done) {
+void ProgramCalls::StartTune(RequestContext& request, TuneWish wish, TuneStarted done) {
   const CompileOptions options = Resolved(wish.options);
   absl::Status status = Check(wish.options, options);
-  if (status.ok() && !compile_.tunes())
+  if (status.ok() && !parts_.compile.tunes())
     status = absl::UnavailableError("this daemon has no worker processes, and only these can tune");
   if (status.ok() && options.reproducible)
     status = absl::InvalidArgumentError("reproducible results cannot be tuned");
   if (!status.ok()) return done(std::move(status));
   wish.beam_is_default = wish.options.beam == 0;
   wish.options = options;
-  compile_.Post(request.caller,
-                [this, &request, wish = std::move(wish), done = std::move(done)]() mutable {
-                  if (absl::Status over = request.Check(); !over.ok()) return done(std::move(over));
-                  done(tune_operations_.Start(request, wish));
-                });
+  parts_.compile.Post(request.caller,
+                      [this, &request, wish = std::move(wish), done = std::move(done)]() mutable {
+                        if (absl::Status over = request.Check(); !over.ok())
+                          return done(std::move(over));
+                        done(parts_.tune_operations.Start(request, wish));
+                      });
 }
 
-std::shared_ptr<Preparation> Engine::Begin(RequestContext& request, ResolvedRequest wanted,
-                                           Prepared done) {
+std::shared_ptr<Preparation> ProgramCalls::Begin(RequestContext& request, ResolvedRequest wanted,
+                                                 Prepared done) {
   if (absl::Status over = request.Check(); !over.ok()) return done(std::move(over)), nullptr;
-  return compile_.Begin(request, std::move(wanted),
-                        [this, &request, done = std::move(done)](
-                            absl::StatusOr<std::shared_ptr<ProgramHandle>> made) mutable {
-                          if (!made.ok()) return done(made.status());
-                          request.prepared = *std::move(made);
-                          done(ProgramOf(request));
-                        });
+  return parts_.compile.Begin(request, std::move(wanted),
+                              [this, &request, done = std::move(done)](
+                                  absl::StatusOr<std::shared_ptr<ProgramHandle>> made) mutable {
+                                if (!made.ok()) return done(made.status());
+                                request.prepared = *std::move(made);
+                                done(ProgramOf(request));
+                              });
 }
 
-void Engine::PrepareUnlessCancelled(RequestContext& request, Session& session, uint64_t id,
-                                    ResolvedRequest wanted, Prepared run) {
+void ProgramCalls::PrepareUnlessCancelled(RequestContext& request, Session& session, uint64_t id,
+                                          ResolvedRequest wanted, Prepared run) {
   const auto cancellation = std::make_shared<Cancellation>();
   session.cancelled().Watch(id, cancellation);
   // The session, and what the call refers to, are valid until `run` is called.
@@ -112,8 +116,8 @@ void Engine::PrepareUnlessCancelled(RequestContext& request, Session& session, u
   });
 }
 
-void Engine::WithProgram(RequestContext& request, Session* maybe_session, const ExecuteCall& call,
-                         Prepared run) {
+void ProgramCalls::With(RequestContext& request, Session* maybe_session, const ExecuteCall& call,
+                        Prepared run) {
   absl::Status status = request.Check();
   if (status.ok()) status = call.wanted.refused;
   if (!status.ok()) return run(std::move(status));
@@ -130,8 +134,8 @@ void Engine::WithProgram(RequestContext& request, Session* maybe_session, const 
     request.maybe_report->profile = call.profile;
   }
   ResolvedRequest wanted = call.wanted;
-  const bool there = compile_.FindFor(request, wanted);
-  if (there && call.where == ExecuteCall::Where::kHere && &RunnerOf(request) == &task_pool_) {
+  const bool there = parts_.compile.FindFor(request, wanted);
+  if (there && call.where == ExecuteCall::Where::kHere && &RunnerOf(request) == &parts_.task_pool) {
     return run(ProgramOf(request));
   }
   auto post = [this, &request, run = std::move(run)](
@@ -152,12 +156,12 @@ void Engine::WithProgram(RequestContext& request, Session* maybe_session, const 
   Prepare(request, std::move(wanted), std::move(post));
 }
 
-void Engine::BeginReport(RequestContext& request, std::shared_ptr<const Program> program,
-                         Prepared run) {
+void ProgramCalls::BeginReport(RequestContext& request, std::shared_ptr<const Program> program,
+                               Prepared run) {
   const int debug = request.maybe_report->debug;
   if (debug < 2 && !request.maybe_report->profile) return run(std::move(program));
-  compile_.Post(request.caller, [this, &request, debug, program = std::move(program),
-                                 run = std::move(run)]() mutable {
+  parts_.compile.Post(request.caller, [this, &request, debug, program = std::move(program),
+                                       run = std::move(run)]() mutable {
     RunReport& report = *request.maybe_report;
     for (DeviceState* device : program->devices) {
       std::vector<DtypeNumber> dtypes;
@@ -167,9 +171,9 @@ void Engine::BeginReport(RequestContext& request, std::shared_ptr<const Program>
       if (!dtypes.empty()) report.roofs[device->name()] = roofs_.Get(request, *device, dtypes);
     }
     if (debug >= 3) {
-      Interrupt interrupt(request.deadline, request.cancelled);
+      Interrupt interrupt(request.limits());
       ExplainKernels(
-          *graph_compiler_, *program, debug, RunReport::kMaxTextBytes, interrupt,
+          parts_.graph_compiler, *program, debug, RunReport::kMaxTextBytes, interrupt,
           [&](std::string_view, const std::string& text) { return report.AddText(text); });
     }
     RunnerOf(request).Post(
@@ -181,13 +185,13 @@ void Engine::BeginReport(RequestContext& request, std::shared_ptr<const Program>
   });
 }
 
-void Engine::LogCode(const RequestContext& request, std::shared_ptr<const Program> program) {
+void ProgramCalls::LogCode(const RequestContext& request, std::shared_ptr<const Program> program) {
   constexpr size_t kMaxBytes = 64 << 10;  // of one form of one kernel
-  const int debug = debug_.load(std::memory_order_relaxed);
+  const int debug = parts_.settings.debug_level();
   if (debug < 3 || !program->logged.First()) return;
-  compile_.Post(request.caller, [this, debug, program = std::move(program)] {
-    Interrupt never(Interrupt::Clock::time_point::max(), [this] { return draining(); });
-    ExplainKernels(*graph_compiler_, *program, debug, kMaxBytes, never,
+  parts_.compile.Post(request.caller, [this, debug, program = std::move(program)] {
+    Interrupt never({.cancelled = [this] { return parts_.gate.draining(); }});
+    ExplainKernels(parts_.graph_compiler, *program, debug, kMaxBytes, never,
                    [](std::string_view kernel, const std::string& text) {
                      UOPD_LOG(kInfo, "kernel code", {"name", kernel}, {"text", text});
                      return true;
@@ -195,12 +199,12 @@ void Engine::LogCode(const RequestContext& request, std::shared_ptr<const Progra
   });
 }
 
-TaskPool& Engine::RunnerOf(const RequestContext& request) {
+TaskPool& ProgramCalls::RunnerOf(const RequestContext& request) {
   const bool is_long = request.prepared != nullptr && request.prepared->Get()->IsLong();
-  return is_long ? long_runs_ : task_pool_;
+  return is_long ? parts_.long_runs : parts_.task_pool;
 }
 
-bool Engine::IsQuick(const ResolvedRequest& wanted) {
+bool ProgramCalls::IsQuick(const ResolvedRequest& wanted) {
   if (wanted.program == nullptr) return false;
   const auto program = wanted.program->Get();
   return program->quick && RunsInline(*program);

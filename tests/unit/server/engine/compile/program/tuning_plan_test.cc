@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "server/engine/compile/program/program_tuning.h"
+#include "server/engine/compile/program/tuning_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Engine: runs of prepared programs, and the answers to request ids that were used before.
+#include "server/engine/run_calls.h"
+
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "core/base/text.h"
 #include "server/engine/base/not_found.h"
-#include "server/engine/engine.h"
 #include "server/engine/run/give_way.h"
 
 namespace uopd::engine {
@@ -35,34 +37,34 @@ struct CallMemory {
 
 }  // namespace
 
-void Engine::Execute(RequestContext& request, Session& session, const ExecuteCall& call,
-                     RunDone done) {
+void RunCalls::Execute(RequestContext& request, Session& session, const ExecuteCall& call,
+                       RunDone done) {
   const auto closed = [] {
     return NotFound(kSession, "session was closed while the request waited");
   };
   if (session.closed()) return done(closed());
-  WithProgram(request, &session, call,
-              [this, &request, &session, call, done = std::move(done),
-               closed](absl::StatusOr<std::shared_ptr<const Program>> program) mutable {
-                if (session.closed()) return done(closed());
-                if (!program.ok()) return done(Explained(session, program.status()));
-                RunIn(request, session, call, *std::move(program), std::move(done));
-              });
+  parts_.programs.With(request, &session, call,
+                       [this, &request, &session, call, done = std::move(done),
+                        closed](absl::StatusOr<std::shared_ptr<const Program>> program) mutable {
+                         if (session.closed()) return done(closed());
+                         if (!program.ok())
+                           return done(parts_.losses.Explain(session, program.status()));
+                         RunIn(request, session, call, *std::move(program), std::move(done));
+                       });
 }
 
-void Engine::RunIn(RequestContext& request, Session& session, const ExecuteCall& call,
-                   std::shared_ptr<const Program> program, RunDone done) {
+void RunCalls::RunIn(RequestContext& request, Session& session, const ExecuteCall& call,
+                     std::shared_ptr<const Program> program, RunDone done) {
   const uint64_t id = call.request_id;
   const Digest digest = program->digest;
-  RunLimits limits = Limits();
-  limits.terms = TermsOf(&session, id);
-  RunInput input{request, std::move(program), session.buffers(), call.run, std::move(limits),
-                 watch_,  task_pool_,         &preemptible_};
+  RunInput input{request,          std::move(program),         session.buffers(),
+                 call.run,         LimitsOf(&session, id),     watch_,
+                 parts_.task_pool, &parts_.clients.preemptible};
   const ProgramKey key{digest, call.wanted.options};
   session.NoteRun(digest);
   done = [this, &session, done = std::move(done)](absl::StatusOr<ExecuteResult> result) mutable {
     session.NoteRunEnd();
-    if (!result.ok()) result = Explained(session, result.status());
+    if (!result.ok()) result = parts_.losses.Explain(session, result.status());
     done(std::move(result));
   };
   if (id == 0) return RunWithKept(std::move(input), session, key, std::move(done));
@@ -89,17 +91,17 @@ void Engine::RunIn(RequestContext& request, Session& session, const ExecuteCall&
   RunWithKept(std::move(input), session, key, std::move(remember));
 }
 
-std::shared_ptr<KeptRuns> Engine::KeptOf(Session& session) {
-  // Only Engine puts a Reclaimer there. Calls of a session come one at a time.
+std::shared_ptr<KeptRuns> RunCalls::KeptOf(Session& session) {
+  // Only this function puts a Reclaimer there. Calls of a session come one at a time.
   if (auto found = session.kept()) return std::static_pointer_cast<KeptRuns>(found);
   auto made = std::make_shared<KeptRuns>(session.buffers(), session.shared_quota(),
-                                         kept_bytes_.load(std::memory_order_relaxed), preemptible_);
+                                         parts_.settings.kept_bytes(), parts_.clients.preemptible);
   session.set_kept(made);
   return made;
 }
 
-void Engine::RunWithKept(RunInput input, Session& session, const ProgramKey& key, RunDone done) {
-  if (absl::Status loss = TakeLoss(session); !loss.ok()) return done(std::move(loss));
+void RunCalls::RunWithKept(RunInput input, Session& session, const ProgramKey& key, RunDone done) {
+  if (absl::Status loss = parts_.losses.Take(session); !loss.ok()) return done(std::move(loss));
   // Whatever has been checked, such a request takes no part in it.
   if (key.options.reproducible) return StartRun(std::move(input), std::move(done));
   const std::shared_ptr<KeptRuns> runs = KeptOf(session);
@@ -126,7 +128,7 @@ void Engine::RunWithKept(RunInput input, Session& session, const ProgramKey& key
     done = [this, make = *std::move(make), made = std::move(made),
             done = std::move(done)](absl::StatusOr<ExecuteResult> result) mutable {
       // The daemon does not end before this work does, which begins while the call is still there.
-      auto work = result.ok() ? Begin() : absl::UnavailableError("the run failed");
+      auto work = result.ok() ? parts_.gate.Begin() : absl::UnavailableError("the run failed");
       done(std::move(result));
       if (!work.ok()) return made(KeptMake::Outcome::kFailed);
       MakeKept(*std::move(work), std::move(make), std::move(made));
@@ -135,22 +137,21 @@ void Engine::RunWithKept(RunInput input, Session& session, const ProgramKey& key
   StartRun(std::move(input), std::move(done));
 }
 
-void Engine::MakeKept(Work work, KeptMake make, KeptMake::Done made) {
-  make.limits = Limits();
-  make.limits.terms = TermsOf(nullptr, 0);
+void RunCalls::MakeKept(Work work, KeptMake make, KeptMake::Done made) {
+  make.limits = LimitsOf(nullptr, 0);
   // limits.run_ms bounds the steps of a run, and not the pauses between them.
   make.limits.terms.limit *= kMostSlowdown;
   const Caller caller = make.caller;
-  makings_.Post(caller, [this, work = std::move(work), make = std::move(make),
-                         made = std::move(made)]() mutable {
-    StartKeptMake(std::move(make), watch_, makings_,
+  parts_.makings.Post(caller, [this, work = std::move(work), make = std::move(make),
+                               made = std::move(made)]() mutable {
+    StartKeptMake(std::move(make), watch_, parts_.makings,
                   [work = std::move(work),
                    made = std::move(made)](KeptMake::Outcome outcome) mutable { made(outcome); });
   });
 }
 
-absl::StatusOr<ExecuteResult> Engine::Repeat(Session& session, uint64_t request_id,
-                                             const ResultMemory::Known& known) {
+absl::StatusOr<ExecuteResult> RunCalls::Repeat(Session& session, uint64_t request_id,
+                                               const ResultMemory::Known& known) {
   UOPD_TRY(known.lost);
   if (known.maybe_result != nullptr) return *known.maybe_result;
   ExecuteResult out;
@@ -169,36 +170,36 @@ absl::StatusOr<ExecuteResult> Engine::Repeat(Session& session, uint64_t request_
                       "is needed before the next request writes there"));
     }
     std::string& data = out.data.emplace_back(source.bytes, '\0');
-    UOPD_TRY(Read(session, source.handle, 0, std::span(data)));
+    UOPD_TRY(parts_.buffers.Read(session, source.handle, 0, std::span(data)));
   }
   return out;
 }
 
-void Engine::RunOnce(RequestContext& request, const ExecuteCall& call, Digest* digest,
-                     RunDone done) {
-  WithProgram(request, nullptr, call,
-              [this, &request, call, digest, done = std::move(done)](
-                  absl::StatusOr<std::shared_ptr<const Program>> program) mutable {
-                if (!program.ok()) return done(program.status());
-                *digest = (*program)->digest;
-                RunLimits limits = Limits();
-                limits.terms = TermsOf(nullptr, 0);
-                auto memory = std::make_unique<CallMemory>(session_bytes(), total_);
-                BufferStore& buffers = memory->buffers;
-                StartRun({request, *std::move(program), buffers, call.run, std::move(limits),
-                          watch_, task_pool_, &preemptible_},
-                         [this, memory = std::move(memory),
-                          done = std::move(done)](absl::StatusOr<ExecuteResult> result) mutable {
-                           memory = nullptr;
-                           if (!result.ok()) NoteLosses();
-                           done(std::move(result));
-                         });
-              });
+void RunCalls::RunOnce(RequestContext& request, const ExecuteCall& call, Digest* digest,
+                       RunDone done) {
+  parts_.programs.With(
+      request, nullptr, call,
+      [this, &request, call, digest,
+       done = std::move(done)](absl::StatusOr<std::shared_ptr<const Program>> program) mutable {
+        if (!program.ok()) return done(program.status());
+        *digest = (*program)->digest;
+        auto memory =
+            std::make_unique<CallMemory>(parts_.settings.session_bytes(), parts_.clients.bytes);
+        BufferStore& buffers = memory->buffers;
+        StartRun({request, *std::move(program), buffers, call.run, LimitsOf(nullptr, 0), watch_,
+                  parts_.task_pool, &parts_.clients.preemptible},
+                 [this, memory = std::move(memory),
+                  done = std::move(done)](absl::StatusOr<ExecuteResult> result) mutable {
+                   memory = nullptr;
+                   if (!result.ok()) parts_.losses.Note();
+                   done(std::move(result));
+                 });
+      });
 }
 
-RunTerms Engine::TermsOf(Session* maybe_session, uint64_t request_id) {
+RunTerms RunCalls::TermsOf(Session* maybe_session, uint64_t request_id) {
   RunTerms out;
-  out.limit = std::chrono::milliseconds(run_ms_.load(std::memory_order_relaxed));
+  out.limit = parts_.settings.run_limit();
   out.has_id = request_id != 0;
   if (maybe_session == nullptr) return out;
   out.wanted = [this, maybe_session,
@@ -207,7 +208,7 @@ RunTerms Engine::TermsOf(Session* maybe_session, uint64_t request_id) {
     if (session.closed()) return NotFound(kSession, "session was closed while its request ran");
     if (request_id != 0 && session.cancelled().Has(request_id)) return CancelledById(request_id);
     if (!left || session.waited_for()) return absl::OkStatus();
-    const auto grace = sessions_.grace();
+    const auto grace = parts_.sessions.grace();
     if (Session::Clock::now() < std::max(*left, session.last_use()) + grace) {
       return absl::OkStatus();
     }
@@ -217,8 +218,10 @@ RunTerms Engine::TermsOf(Session* maybe_session, uint64_t request_id) {
   return out;
 }
 
-RunLimits Engine::Limits() const {
-  return {max_return_bytes_, debug_.load(std::memory_order_relaxed)};
+RunLimits RunCalls::LimitsOf(Session* maybe_session, uint64_t request_id) {
+  RunLimits out{parts_.settings.max_return_bytes(), parts_.settings.debug_level()};
+  out.terms = TermsOf(maybe_session, request_id);
+  return out;
 }
 
 }  // namespace uopd::engine
