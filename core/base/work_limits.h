@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 // WorkLimits: when work ends although it is not done. One type says it from a request down to a
-// worker process and to a wait for the cache; only devices have limits of their own (LaunchLimits).
+// worker process and to a wait for the cache; only runs on devices have limits of their own
+// (RunTerms in server/engine/run).
 //
 //   what ends a request     Cancellation (server/engine/base): a flag, which also calls a watcher
 //   what says so to others  WorkLimits: a deadline, and a function that anybody may ask
 //   what asks in a loop     Interrupt (core/base/interrupt.h): asks every 100 us, however often it
 //                           is polled
 //
-// A value: copies ask the same function. `cancelled` is called on the threads that work or wait,
-// without a lock of theirs.
+// A value: copies ask the same function. `cancelled` is called on the threads that work or wait. It
+// takes no lock that these hold.
 #pragma once
 #include <chrono>
 #include <functional>

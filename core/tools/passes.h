@@ -30,8 +30,8 @@ Target PlainGpuTarget();
 // The defaults with the registers of AVX-512; and products of whole tiles besides.
 Target Avx512Target();
 Target AmxTarget();
-// Scheduling options that allow products of this dtype ("bf16" or "f16"), for a device that has an
-// instruction for them.
+// Scheduling options that allow products of this dtype ("bf16", "f16" or "tf32"), for a device that
+// has an instruction for them.
 absl::StatusOr<schedule::Options> RoundingOptions(std::string_view dtype);
 
 }  // namespace uopd::tools

@@ -49,11 +49,17 @@ class Runner {
       const std::string_view value = step.substr(std::min(equals + 1, step.size()));
       if (name == "kernel") {
         const absl::StatusOr<std::string> kernel = KernelText(value);
-        UOPD_TRY(WithFrame(kernel.status(), Cat("running ", step)));
+        absl::Status status = kernel.status();
+        if (!status.ok() && root_ == parsed)
+          status = ir::NumberedAs(status, ir::Toposort(ctx_, root_), lines_);
+        UOPD_TRY(WithFrame(status, Cat("running ", step)));
         const auto done = static_cast<size_t>(step.data() + step.size() - steps.data());
         // With a context of its own, as in a daemon: numbers of nodes decide between equal choices.
         Runner of_kernel;
         of_kernel.target_ = target_;
+        of_kernel.opts_ = opts_;
+        of_kernel.options_ = options_;
+        if (options_.opts != nullptr) of_kernel.options_.opts = &of_kernel.opts_;
         return of_kernel.Run(steps.substr(done), *kernel);
       }
       absl::Status status = Step(name, value);
@@ -244,7 +250,9 @@ class Runner {
     if (arch == "gpu") {
       target_ = PlainGpuTarget();
     } else if (arch == "avx512" || arch == "amx") {
+      const int threads = target_.threads;
       target_ = arch == "amx" ? AmxTarget() : Avx512Target();
+      target_.threads = threads;
     } else if (const auto target = GpuTarget(arch)) {
       target_ = *target;
     } else {

@@ -37,7 +37,7 @@ class Gauges {
     const SessionTable& sessions;
     Workers* maybe_workers;                 // null: none
     const worker::ForkServer* maybe_forks;  // null: none
-    std::vector<std::pair<const char*, const TaskPool*>> pools;
+    NamedPools pools;
     std::function<void()> also;  // writes what only the engine knows; called by the thread alone
   };
 

@@ -24,9 +24,6 @@
 
 namespace uopd::engine {
 
-// The pools of threads, by the names that metrics have.
-using NamedPools = std::vector<std::pair<const char*, const TaskPool*>>;
-
 class Health {
  public:
   // These outlive this object.

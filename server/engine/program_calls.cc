@@ -91,7 +91,7 @@ std::shared_ptr<Preparation> ProgramCalls::Begin(RequestContext& request, Resolv
                                                  Prepared done) {
   if (absl::Status over = request.Check(); !over.ok()) return done(std::move(over)), nullptr;
   return parts_.compile.Begin(request, std::move(wanted),
-                              [this, &request, done = std::move(done)](
+                              [&request, done = std::move(done)](
                                   absl::StatusOr<std::shared_ptr<ProgramHandle>> made) mutable {
                                 if (!made.ok()) return done(made.status());
                                 request.prepared = *std::move(made);
@@ -189,9 +189,12 @@ void ProgramCalls::LogCode(const RequestContext& request, std::shared_ptr<const 
   constexpr size_t kMaxBytes = 64 << 10;  // of one form of one kernel
   const int debug = parts_.settings.debug_level();
   if (debug < 3 || !program->logged.First()) return;
-  parts_.compile.Post(request.caller, [this, debug, program = std::move(program)] {
-    Interrupt never({.cancelled = [this] { return parts_.gate.draining(); }});
-    ExplainKernels(parts_.graph_compiler, *program, debug, kMaxBytes, never,
+  // Nothing waits for this task, so it may run when these calls are gone. What it uses outlives the
+  // threads of compiles.
+  parts_.compile.Post(request.caller, [&gate = parts_.gate, &graphs = parts_.graph_compiler, debug,
+                                       program = std::move(program)] {
+    Interrupt never({.cancelled = [&gate] { return gate.draining(); }});
+    ExplainKernels(graphs, *program, debug, kMaxBytes, never,
                    [](std::string_view kernel, const std::string& text) {
                      UOPD_LOG(kInfo, "kernel code", {"name", kernel}, {"text", text});
                      return true;

@@ -72,9 +72,17 @@ int PollTimeoutMs(const WorkLimits& limits) {
 
 }  // namespace
 
+absl::Status CheckWait(const WorkLimits& limits) {
+  if (limits.IsCancelled()) return absl::CancelledError("cancelled while waiting for a worker");
+  if (WorkLimits::Clock::now() >= limits.deadline) {
+    return absl::DeadlineExceededError("the deadline passed while waiting for a worker");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status FrameChannel::Wait(short events, const WorkLimits& limits) const {
   for (;;) {
-    UOPD_TRY(WithFrame(limits.Check(), "waiting for a worker"));
+    UOPD_TRY(CheckWait(limits));
     pollfd fds[2] = {{socket_.get(), events, 0}, {pidfd_, POLLIN, 0}};
     const int n = poll(fds, pidfd_ >= 0 ? 2 : 1, PollTimeoutMs(limits));
     if (n < 0 && errno != EINTR) return absl::InternalError(Cat("poll: ", std::strerror(errno)));

@@ -18,6 +18,9 @@
 
 namespace uopd::worker {
 
+// Check of a caller that waits for a worker: its errors say so.
+absl::Status CheckWait(const WorkLimits& limits);
+
 class FrameChannel {
  public:
   static constexpr size_t kInlineBytes = 64 << 10;

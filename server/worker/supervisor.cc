@@ -105,7 +105,7 @@ void Supervisor::EndIdle() {
 
 absl::StatusOr<Supervisor::WorkerPtr> Supervisor::Take(const WorkLimits& limits) {
   for (;;) {
-    UOPD_TRY(limits.Check());  // without the lock, because `cancelled` is the caller's code
+    UOPD_TRY(CheckWait(limits));  // without the lock, because `cancelled` is the caller's code
     WorkerPtr found;
     {
       MutexLock lock(mu_);
@@ -182,7 +182,7 @@ absl::Status Supervisor::Offer(Worker& worker, const std::string& frame,
     if (accepted.ok() && *accepted == std::string_view(&kAccepted, 1)) return absl::OkStatus();
     status = accepted.ok() ? absl::DataLossError("not a reply of a worker") : accepted.status();
   }
-  UOPD_TRY(limits.Check());
+  UOPD_TRY(CheckWait(limits));
   return absl::UnavailableError(Cat("a worker did not accept its job: ", StatusText(status)));
 }
 

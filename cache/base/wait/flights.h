@@ -2,9 +2,10 @@
 // Flights: the core of "one computation for a key, however many ask for it": who of the callers
 // computes, how many still want the answer, and who gets it.
 //
-//   Join --first--> computes for all, for as long as Wanted says that anybody wants the answer
+//   Join --first--> computes for all, for as long as anybody wants the answer (wanted)
 //        --later--> waits; a caller that does not want the answer any more leaves (Leave)
-//   Land: the flight is over, and the key is free. All who joined get the answer.
+//   Land: the flight is over, and the key is free. All who joined, and did not withdraw, get the
+//   answer.
 //
 // How callers wait is not decided here: SingleFlight (single_flight.h) is for callers that wait
 // with their threads, engine::ProgramFlights for callers that wait without.
@@ -24,7 +25,8 @@
 
 namespace uopd::cache {
 
-// A Caller is copyable. A Shared is what the work shows to those who look at it; it is thread-safe.
+// A Caller can be copied and compared. A Shared is what the work shows to those who look at it; it
+// is thread-safe.
 template <class Caller, class Shared = std::monostate>
 class Flights {
  public:
@@ -53,8 +55,14 @@ class Flights {
     it->second->wanted_.fetch_add(1);
     return {it->second, first};
   }
-  // Called once at most by each caller.
+  // Called once at most by each caller. The caller still gets the answer.
   static void Leave(Flight& flight) { flight.wanted_.fetch_sub(1); }
+  // The same, and the flight forgets the caller.
+  void Withdraw(Flight& flight, const Caller& caller) UOPD_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    flight.wanted_.fetch_sub(1);
+    std::erase(flight.callers_, caller);
+  }
 
   // Returns all who joined, in order. With `gave_up`, the work ended because nobody wanted the
   // answer: then nullopt means that a caller has come since, and that the flight goes on.

@@ -44,7 +44,7 @@ class SingleFlight {
       const auto [flight, first] = flights_.Join(key, caller);
       if (first) return {Compute(key, *flight, limits, compute), false};
       if (absl::Status stopped = caller->Await(limits); !stopped.ok()) {
-        flights_.Leave(*flight);
+        flights_.Withdraw(*flight, caller);
         return {std::move(stopped), true};
       }
       Answer answer = caller->Get();

@@ -128,4 +128,7 @@ class TaskPool {
   std::vector<std::thread> threads_;
 };
 
+// Pools of threads, by the names that metrics have.
+using NamedPools = std::vector<std::pair<const char*, const TaskPool*>>;
+
 }  // namespace uopd::engine

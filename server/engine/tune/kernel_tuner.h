@@ -26,7 +26,7 @@ struct SearchLimits {
 // How somebody else takes part in a search.
 struct SearchControl {
   // `cancelled` may block for as long as the store takes. Once it has returned true, Tune soon
-  // returns CANCELLED.
+  // returns CANCELLED. After the deadline the best that was found wins, as with SearchLimits::time.
   WorkLimits work;
   std::function<void(const search::Trial&)>
       progress;  // called after each candidate; null: nobody asks

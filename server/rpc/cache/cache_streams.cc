@@ -30,8 +30,8 @@ class CacheExportStream final
   }
 
   void OnWriteDone(bool ok) override {
-    EndWait();  // no effect if cancelled: this write then fails
-    sent_ = {};
+    EndWait();          // no effect if cancelled: this write then fails
+    sent_.unread = {};  // the charge stays: the message keeps its memory
     if (!ok) return End(absl::CancelledError("client does not read any more"));
     Post();
   }

@@ -29,7 +29,7 @@ class Download final : public StreamReactor<grpc::ServerWriteReactor<v1::Downloa
   }
 
   void OnWriteDone(bool ok) override {
-    EndWait();  // no effect if cancelled: this write then fails
+    EndWireWait();  // no effect if cancelled: this write then fails
     // Before the end of the stream, so that a client that has it finds room in its session.
     charge_ = {};
     unread_ = {};

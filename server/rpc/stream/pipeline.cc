@@ -57,7 +57,7 @@ class Pipeline final
 
   void OnWriteDone(bool ok) override {
     const auto alive = Alive(this);
-    EndWait();  // no effect if cancelled: this write then fails
+    EndWireWait();  // no effect if cancelled: this write then fails
     StreamFlow::OnWriteDone(ok);
   }
 

@@ -6,7 +6,7 @@
 //   (3) is cancelled when its client leaves, or, between two messages, when its token is revoked;
 //   (4) says when it waits for its client, so that the watch can end it (stream_watch.h).
 //
-// A stream that sends data also holds what each message takes (Hold) until the client has read it.
+// A stream that sends messages also holds the memory of each (SentMemory).
 //
 // `Reactor` is one of gRPC. gRPC calls it with one event of a kind at a time.
 #pragma once
@@ -59,7 +59,8 @@ class StreamReactor : public Reactor,
 
   // The call is admitted. An error ends the stream.
   virtual absl::Status Begin() = 0;
-  // The client has left. What the stream does then ends it; a stream that does nothing ends here.
+  // The client has left. What gRPC does for the stream then fails, and that ends it. A stream that
+  // may have nothing to do with gRPC for a while ends itself here.
   virtual void Cancelled() {}
   // Lets go of what the stream holds for others, before the client hears the status.
   virtual void LetGo() {}
@@ -81,10 +82,12 @@ class StreamReactor : public Reactor,
   // From now on the stream waits for its client, until EndWait. False: the watch has ended the
   // stream.
   void BeginWait() { wait_.Begin(NowNs()); }
-  bool EndWait() {
+  bool EndWait() { return wait_.End(); }
+  // The same for streams of the data of clients, whose waits count as time on the wire.
+  bool EndWireWait() {
     int64_t waited_ns = 0;
     const bool goes_on = wait_.End(&waited_ns);
-    RecordWire(request(), waited_ns);
+    if (goes_on) RecordWire(request(), waited_ns);
     return goes_on;
   }
 
@@ -108,8 +111,8 @@ class StreamReactor : public Reactor,
   std::shared_ptr<StreamReactor> self_;  // from Start to OnDone
 };
 
-// The memory of one message that a stream sends: counted among what its client has not read, and
-// charged to what clients hold.
+// The memory of one message that a stream sends: charged to what clients hold as long as the
+// message is there, and counted among what its client has not read until that has it.
 struct SentMemory {
   engine::Charge charge;
   engine::UnreadAnswers::Held unread;

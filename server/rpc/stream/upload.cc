@@ -18,7 +18,7 @@ class Upload final : public StreamReactor<grpc::ServerReadReactor<v1::UploadRequ
   }
 
   void OnReadDone(bool ok) override {
-    if (!EndWait()) return;
+    if (!EndWireWait()) return;
     if (!ok) return OnLast();
     if (absl::Status status = BeginChunk(); !status.ok()) return Refuse(status);
     const bool quick = session_->buffers().OnlyCopies(handle_, next_, message_.buffer().bytes());

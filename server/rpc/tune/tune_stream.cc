@@ -69,8 +69,8 @@ class TuneStream final : public StreamReactor<grpc::ServerWriteReactor<v1::Watch
   }
 
   void OnWriteDone(bool ok) override {
-    EndWait();  // no effect if cancelled: this write then fails
-    sent_ = {};
+    EndWait();          // no effect if cancelled: this write then fails
+    sent_.unread = {};  // the charge stays: the message keeps its memory
     if (!ok) return End(absl::CancelledError("client does not read any more"));
     if (more_) return Post();
     busy_.store(false, std::memory_order_release);

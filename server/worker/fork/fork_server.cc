@@ -103,7 +103,7 @@ absl::StatusOr<std::shared_ptr<ForkProcess>> ForkServer::Up(const WorkLimits& li
                                                             const ForkProcess* failed) {
   const auto limit = Clock::now() + options_.await_limit;
   for (;;) {
-    UOPD_TRY(limits.Check());  // without the lock, because `cancelled` is the caller's code
+    UOPD_TRY(CheckWait(limits));  // without the lock, because `cancelled` is the caller's code
     MutexLock lock(mu_);
     const auto now = Clock::now();
     if (now >= limit) return absl::UnavailableError(Cat("no worker: ", StatusText(state_)));

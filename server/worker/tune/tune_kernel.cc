@@ -92,6 +92,7 @@ class Tuner {
     }
     if (absl::Status reference = RunReference(); !reference.ok()) {
       if (absl::IsCancelled(reference)) return reference;
+      UOPD_TRY(options_.beam.limits.Check());  // else the deadline would be the kernel's fault
       return absl::UnavailableError(
           Cat("the kernel without opts does not run: ", StatusText(reference)));
     }

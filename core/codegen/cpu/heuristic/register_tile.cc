@@ -176,7 +176,9 @@ Tile ChooseRegisterTile(std::span<const TileAxis> axes, std::span<const TileLoad
           if (!wins && rate <= next.rate) continue;
           Copies copies{i, j, x, y, rate};
           if (wins) std::swap(best, copies);
-          if (copies.rate > next.rate) next = copies;
+          // A tile along one axis comes with each of the others, too.
+          const bool again = copies.i != copies.j && (copies.x == 1 || copies.y == 1);
+          if (copies.rate > next.rate && !again) next = copies;
         }
       }
     }

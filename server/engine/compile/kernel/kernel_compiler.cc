@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "server/engine/compile/kernel/kernel_compiler.h"
 
-#include "core/base/interrupt.h"
 #include "core/base/text.h"
+#include "core/base/work_limits.h"
 #include "server/engine/base/recent_failures.h"
 #include "server/worker/job/compile_job.h"
 

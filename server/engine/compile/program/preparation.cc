@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "core/base/interrupt.h"
+#include "core/base/work_limits.h"
 
 namespace uopd::engine {
 

@@ -56,6 +56,7 @@ void ProgramFlights::Run(const Digest& key, const std::shared_ptr<Table::Flight>
     // If callers came after the work had given up, it begins again for them.
     callers = flights_.Land(key, *flight, deserted && IsAboutCaller(answer.status()));
   }
+  for_all.cancelled = nullptr;  // it refers to the try
   CacheOutcome shared = for_all.cache;
   shared.schedule = CacheResult::kShared;
   CountWaits(*callers);

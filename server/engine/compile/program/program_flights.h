@@ -41,8 +41,10 @@ class ProgramFlights {
   struct Caller {
     std::shared_ptr<Preparation> preparation;
     int64_t joined_ns = 0;  // NowNs
+    bool operator==(const Caller&) const = default;
   };
-  // The progress is that of the work's present try.
+  // The progress is that of the work's present try: a try ends with all its threads, and the next
+  // one begins at 0.
   using Table = cache::Flights<Caller, CompileProgress>;
   void Run(const Digest& key, const std::shared_ptr<Table::Flight>& flight,
            const RequestContext& first, const Fly& fly);

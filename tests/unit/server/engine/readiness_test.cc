@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Engine::GetReadiness: each reason by itself.
+// Health::GetReadiness: each reason by itself.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
