@@ -41,6 +41,15 @@ TEST(FlightsTest, WorkThatGaveUpGoesOnForWhoHasCome) {
   EXPECT_THAT(table.Land(kKey, *flight, /*gave_up=*/true), Optional(ElementsAre(1, 2)));
 }
 
+TEST(FlightsTest, WhoWithdrawsIsForgotten) {
+  Table table;
+  const auto flight = table.Join(kKey, 1).flight;
+  table.Join(kKey, 2);
+  table.Withdraw(*flight, 2);
+  EXPECT_EQ(flight->wanted(), 1);
+  EXPECT_THAT(table.Land(kKey, *flight), Optional(ElementsAre(1)));
+}
+
 TEST(FlightsTest, WhatTheWorkShows) {
   Table table;
   table.Join(kKey, 1).flight->shared() = 7;
@@ -57,7 +66,7 @@ TEST(FlightsTest, ManyThreadsNobodyIsForgotten) {
   std::atomic<int> answered{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&] {
+    threads.emplace_back([&, t] {
       for (int i = 0; i < kRounds; ++i) {
         const Table::Joined joined = table.Join(kKey, t);
         if (joined.first) answered += static_cast<int>(table.Land(kKey, *joined.flight)->size());
