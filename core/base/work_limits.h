@@ -31,7 +31,7 @@ struct WorkLimits {
   absl::Status Check() const;
   // When a thread that waits has to call Check again, at the latest.
   Clock::time_point NextCheck() const;
-  // These limits, and another reason to end.
+  // Limits that end the work for the reasons of this object, and when `ended` returns true.
   WorkLimits Or(std::function<bool()> ended) const;
 };
 

@@ -54,7 +54,8 @@ class Runner {
           status = ir::NumberedAs(status, ir::Toposort(ctx_, root_), lines_);
         UOPD_TRY(WithFrame(status, Cat("running ", step)));
         const auto done = static_cast<size_t>(step.data() + step.size() - steps.data());
-        // With a context of its own, as in a daemon: numbers of nodes decide between equal choices.
+        // The kernel gets a context of its own, as in a daemon: numbers of nodes decide between
+        // equal choices.
         Runner of_kernel;
         of_kernel.target_ = target_;
         of_kernel.opts_ = opts_;

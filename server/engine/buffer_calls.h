@@ -2,7 +2,7 @@
 // BufferCalls: the calls about the buffers of a session. A call that finds no memory waits for work
 // that gives way, and tries once more. After the loss of a device a call tells it (losses.h).
 //
-// Called on the strand of the session. Thread-safe.
+// Each call is made on the strand of its session. Thread-safe.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -23,7 +23,7 @@ struct AreaRange {
 
 class BufferCalls {
  public:
-  // These outlive this object.
+  // The arguments outlive this object.
   BufferCalls(DeviceSet& devices, PreemptibleTable& preemptible, Losses& losses)
       : devices_(devices), preemptible_(preemptible), losses_(losses) {}
 
@@ -33,7 +33,7 @@ class BufferCalls {
                                   std::string_view device);
   absl::Status Write(Session& session, uint64_t handle, uint64_t offset, std::string_view data);
   absl::Status Read(Session& session, uint64_t handle, uint64_t offset, std::span<char> out);
-  // The same with shared memory. NOT_FOUND (area), or INVALID_ARGUMENT: bytes outside of the area.
+  // Write and Read in shared memory. NOT_FOUND: no such area. INVALID_ARGUMENT: bytes outside it.
   absl::Status WriteFromArea(Session& session, uint64_t handle, uint64_t offset,
                              const AreaRange& range);
   absl::Status ReadToArea(Session& session, uint64_t handle, uint64_t offset,

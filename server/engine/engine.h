@@ -2,7 +2,7 @@
 // The daemon without its network side: what all calls share, and the parts that serve them.
 // server/rpc calls the parts.
 //
-//   gate, clients, tenants, settings   who may come in, and how much he may take
+//   gate, clients, tenants, settings   who may come in, and how much clients may take
 //   sessions, buffers                  what clients have here
 //   programs, runs                     graphs to programs, programs to results
 //   operate, health                    what operators see and do
@@ -90,7 +90,7 @@ class Engine {
   RecentFailures& failures() { return failures_; }
   Workers* workers() { return tuning_.workers.get(); }  // null: none
 
-  // What only operators, and clients that tune, ask for.
+  // The parts that only operators, and clients that tune, ask for.
   struct Operate {
     CacheOperator cache;
     TuneOperations tune;
@@ -100,7 +100,7 @@ class Engine {
   Operate& operate() { return operate_; }
 
  private:
-  // Null members: there are no workers.
+  // `workers` and `tuner` are null if there are no worker processes.
   struct Tuning {
     std::unique_ptr<Workers> workers;
     SearchMemory memory;

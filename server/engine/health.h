@@ -26,7 +26,7 @@ namespace uopd::engine {
 
 class Health {
  public:
-  // These outlive this object.
+  // What these refer to outlives this object.
   struct Parts {
     const LiveSettings& settings;
     const WorkGate& gate;

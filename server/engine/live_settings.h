@@ -22,7 +22,7 @@ class LiveSettings {
   // All settings of the daemon, for people.
   std::vector<SettingView> InEffect() const UOPD_EXCLUDES(mu_);
 
-  // These do not change.
+  // These three settings do not change.
   int64_t max_return_bytes() const { return max_return_bytes_; }  // of one answer
   int cache_level() const { return cache_level_; }  // upper bound of a request's cache_level
   bool cache_writes() const { return cache_writes_; }

@@ -14,7 +14,7 @@ namespace uopd::engine {
 
 class Losses {
  public:
-  // These outlive this object.
+  // The arguments outlive this object.
   Losses(DeviceSet& devices, CompileService& compile, SessionTable& sessions)
       : devices_(devices), compile_(compile), sessions_(sessions) {}
 

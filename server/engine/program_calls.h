@@ -41,7 +41,7 @@ struct ExecuteCall {
 
 class ProgramCalls {
  public:
-  // These outlive this object.
+  // What these refer to outlives this object.
   struct Parts {
     const LiveSettings& settings;
     const WorkGate& gate;
@@ -84,10 +84,10 @@ class ProgramCalls {
   // Fills in the daemon's own choice for options that the request leaves open.
   CompileOptions Resolved(CompileOptions options) const;
   absl::Status Check(const CompileOptions& wanted, const CompileOptions& options) const;
-  // Prepare, and the preparation, if it was begun.
+  // Does what Prepare does, and returns the preparation, or null if none was begun.
   std::shared_ptr<Preparation> Begin(RequestContext& request, ResolvedRequest wanted,
                                      Prepared done);
-  // The same for a call with a request id: Cancel ends the wait.
+  // Begin for a call with a request id: RunCalls::Cancel with this id ends the wait.
   void PrepareUnlessCancelled(RequestContext& request, Session& session, uint64_t id,
                               ResolvedRequest wanted, Prepared run);
   // Fills in what the report of the request has before the run, which may take seconds, and then

@@ -20,7 +20,7 @@ namespace uopd::engine {
 
 class RunCalls {
  public:
-  // These outlive this object.
+  // What these refer to outlives this object.
   struct Parts {
     const LiveSettings& settings;
     WorkGate& gate;

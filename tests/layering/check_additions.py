@@ -5,7 +5,7 @@
   an opt      its file, opt.h and opt_table.cc: nobody else names its kind, but those who choose opts (heuristics, searches)
               and the rows of passes that exist for it
   a pass      its .h and .cc and pass_table.cc: nobody else runs it, but trials.cc, which tries the rows behind it
-  an RPC      at most 7 files of proto, server and client name a query
+  an RPC      at most 7 files of proto, server/rpc and client name a query
   a metric    metrics.def and the places that count: no other C++ says the exported name
   a device    outside its folder only the registry and devices.cmake name it
 
@@ -13,7 +13,6 @@ An exception is a line below, with its reason.
 """
 import pathlib
 import re
-import subprocess
 import sys
 
 MOST_OF_RPC = 7
@@ -25,12 +24,12 @@ OPTS = {
     ("core/codegen/launch_facts.cc", "kTensorCore"): "the estimate of a launch's time depends on matrix instructions",
     ("core/codegen/gpu/machine.cc", "kLocal"): "blocks of threads are made of LOCAL",
 }
-# The roofs of a report are kernels with opts by hand.
-OPTS_FOLDERS = {"server/engine/report/roofs.cc"}
+# The roofs of a report are kernels whose opts are written by hand.
+OPTS_BY_HAND = {"server/engine/report/roofs.cc"}
 PASSES = {
     ("ApplyOpts", "core/codegen/opts/choose/draft_opts.cc"): "a draft must add up in the order of the kernel that replaces it",
     ("ApplyOpts", "server/engine/kept/sum_forms.cc"): "says in which order a kernel adds up",
-    ("PrepareStages", "server/engine/kept/sum_forms.cc"): "the same",
+    ("PrepareStages", "server/engine/kept/sum_forms.cc"): "says in which order a kernel adds up",
     ("PrepareStages", "core/search/moves.cc"): "moves count the loads and reads behind it",
     ("MapThreads", "core/codegen/gpu/machine.cc"): "a block of threads that is too large is refused by a trial",
     ("MapThreads", "core/codegen/opts/opt_plan.cc"): "what a block shares is found out by a trial",
@@ -54,7 +53,7 @@ def of_opts(root):
     found = re.compile(r"\bOptKind::(k\w+)")
     for path in sources(root, "core", "devices", "server"):
         name = path.relative_to(root).as_posix()
-        if name.startswith(CHOOSERS) or name in OPTS_FOLDERS:
+        if name.startswith(CHOOSERS) or name in OPTS_BY_HAND:
             continue
         for kind in sorted(set(found.findall(read(path)))):
             if kind in kinds and (name, kind) not in OPTS:
@@ -86,7 +85,7 @@ def of_passes(root):
 
 
 def of_rpcs(root):
-    texts = {path: read(path) for path in sources(root, "proto", "server/rpc", "server/daemon.cc", "client")}
+    texts = {path: read(path) for path in sources(root, "proto", "server/rpc", "client")}
     queries = re.findall(r"^UOPD_QUERY\((\w+),", read(root / "proto/methods.def"), re.M)
     if not queries:
         yield "proto/methods.def has no queries"

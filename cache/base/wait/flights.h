@@ -57,7 +57,7 @@ class Flights {
   }
   // Called once at most by each caller. The caller still gets the answer.
   static void Leave(Flight& flight) { flight.wanted_.fetch_sub(1); }
-  // The same, and the flight forgets the caller.
+  // Leave, for a caller that wants no answer: the flight forgets the caller.
   void Withdraw(Flight& flight, const Caller& caller) UOPD_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     flight.wanted_.fetch_sub(1);

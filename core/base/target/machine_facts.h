@@ -6,21 +6,21 @@
 
 namespace uopd {
 
-// Of the caches of all CPUs that uopd compiles for: x86-64, and most of AArch64.
+// The bytes of a cache line: of every x86-64 CPU, and of most AArch64 ones.
 inline constexpr int64_t kCacheLineBytes = 64;
 
-// Shared memory of a block of threads: 32 banks of 32-bit words (CUDA C++ Programming Guide, Shared
-// Memory; the same of CDNA and RDNA).
+// The shared memory of a block of threads has 32 banks of 32-bit words (CUDA C++ Programming Guide,
+// Shared Memory). Codegen takes the same for all GPUs.
 inline constexpr int64_t kSharedBanks = 32, kSharedWordBytes = 4;
-// Rows after which the layout of a bulk copy to shared memory repeats (PTX ISA, tensor swizzling
+// The layout of a bulk copy to shared memory repeats after so many rows (PTX ISA, tensor swizzling
 // modes).
 inline constexpr int64_t kAtomRows = 8;
 
-// Threads that a processor of a GPU (a multiprocessor, a compute unit) runs at the same time,
-// about: 2048 of NVIDIA's data centre chips and of CDNA.
+// A processor of a GPU (a multiprocessor, a compute unit) runs about so many threads at the same
+// time.
 inline constexpr int64_t kUnitThreads = 2048;
-// Results that a block of threads computes next to each other: as many as a warp has threads, so
-// that its stores are whole lines.
+// A block of threads computes so many results next to each other: as many as a warp has threads, so
+// that a warp reads one row.
 inline constexpr int64_t kNeighbours = 32;
 
 }  // namespace uopd

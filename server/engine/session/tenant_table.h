@@ -21,12 +21,12 @@ class TenantTable {
   // After one about operators they stay as they were, and the tokens are those of the file: what
   // was taken away has to go.
   absl::Status Reload(const Config& config) UOPD_EXCLUDES(mu_);
-  // They do not change. Not null after the first Reload.
+  // The tenants of now, in an object that does not change. Not null after the first Reload.
   std::shared_ptr<const Tenants> Now() const UOPD_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     return tenants_;
   }
-  // Another one after each change.
+  // A number that grows with each change.
   uint64_t version() const { return version_.load(std::memory_order_acquire); }
 
  private:

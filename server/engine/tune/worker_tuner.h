@@ -50,7 +50,7 @@ class WorkerTuner final : public KernelTuner {
  private:
   worker::TuneOptions TuneOptionsOf(const devices::Device& device,
                                     const CompileOptions& options) const;
-  // Of a run that begins now: the tuner's own time limit is in its deadline.
+  // The options of a run that begins now. It ends by `limits`, or when the tuner's time is over.
   worker::TuneOptions RunOptionsOf(const devices::Device& device, const CompileOptions& options,
                                    const WorkLimits& limits) const;
 

@@ -65,13 +65,13 @@ class StreamReactor : public Reactor,
   // Lets go of what the stream holds for others, before the client hears the status.
   virtual void LetGo() {}
 
-  // For those who work for the stream: holds `self`, which is this object.
+  // Keeps the stream alive for a task that works for it. `self` is this object.
   template <class Stream>
   std::shared_ptr<Stream> Alive(Stream* self) {
     return std::shared_ptr<Stream>(this->shared_from_this(), self);
   }
   void End(const absl::Status& status) { End(status, status); }
-  // The same, where the daemon counts another status (CallScope::End).
+  // Ends the stream with `status`, and the daemon counts `counted` (CallScope::End).
   void End(const absl::Status& status, const absl::Status& counted) {
     LetGo();
     this->Finish(scope_.End(status, counted));
@@ -79,11 +79,11 @@ class StreamReactor : public Reactor,
 
   engine::RequestContext& request() { return scope_.request(); }
 
-  // From now on the stream waits for its client, until EndWait. False: the watch has ended the
-  // stream.
+  // The stream waits for its client from BeginWait to EndWait. EndWait returns false if the watch
+  // has ended the stream meanwhile.
   void BeginWait() { wait_.Begin(NowNs()); }
   bool EndWait() { return wait_.End(); }
-  // The same for streams of the data of clients, whose waits count as time on the wire.
+  // EndWait for streams that carry the data of clients: their waits count as time on the wire.
   bool EndWireWait() {
     int64_t waited_ns = 0;
     const bool goes_on = wait_.End(&waited_ns);

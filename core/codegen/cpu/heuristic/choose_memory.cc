@@ -59,7 +59,7 @@ std::vector<Opt> OperandPrefetches(ir::UOpContext& ctx, ir::UOp sink, const Targ
   const std::vector<ir::UOp> reads = Reads(ctx, sink), loads = Loads(ctx, sink);
   std::vector<Opt> out;
   for (size_t n = 0; n < reads.size(); ++n) {
-    // What is packed is copied long before it is used.
+    // A packed load needs no prefetch: its copy is made long before the kernel reads it.
     const bool packed = std::ranges::any_of(opts, [&](const Opt& o) {
       return o.kind == OptKind::kPack && loads[static_cast<size_t>(o.axis)] == reads[n];
     });

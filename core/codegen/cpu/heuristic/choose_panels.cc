@@ -138,7 +138,8 @@ double BytesOfTile(ir::UOpContext& ctx, UOp sink, std::span<const MemoryAxis> ax
   return all;
 }
 
-// The same for sums over at least two axes with vectors along one of them.
+// The opts that cut a sum over at least two axes, with vectors along one of them, into panels. They
+// are applied as those of PanelOpts.
 std::vector<Opt> LongSumOpts(ir::UOpContext& ctx, UOp sink, const Target& target,
                              std::span<const MemoryAxis> axes) {
   if (!IsOneSum(ctx, sink) || target.caches.empty()) return {};
@@ -183,8 +184,9 @@ std::vector<Opt> LongSumOpts(ir::UOpContext& ctx, UOp sink, const Target& target
   return left < static_cast<int64_t>(kFewestRows) ? std::vector<Opt>() : out;
 }
 
-// To be applied in this order, all of them or none; empty if the kernel is no such product. `axes`
-// are those of Axes(ctx, sink). REQUIRES: the kernel has no TC.
+// The opts that cut a product of few rows with a large matrix into panels, in the order in which
+// they apply: all of them or none. Empty if the kernel is no such product. `axes` are those of
+// Axes(ctx, sink). REQUIRES: the kernel has no TC.
 std::vector<Opt> PanelOpts(ir::UOpContext& ctx, UOp sink, const Target& target,
                            std::span<const MemoryAxis> axes) {
   const auto product = MaybeFewRows(ctx, sink, target, axes);

@@ -146,11 +146,19 @@ double Busy(std::span<const TileAxis> axes, const TileAxis& a, int64_t x, const 
   return best > 0 ? best : 1;
 }
 
-// Of the axes at these positions.
+// A tile: x copies of the axis at position i, and y copies of the axis at position j.
 struct Copies {
   size_t i = 0, j = 0;
   int64_t x = 1, y = 1;
-  double rate = 0;
+  double rate = 0;  // as Tile::rate
+
+  // A tile along one axis can be written with any other axis besides, of which it has one copy.
+  bool IsSame(const Copies& o) const {
+    if (x * y == 1 || o.x * o.y == 1) return x * y == o.x * o.y;
+    if (x > 1 && y > 1) return i == o.i && j == o.j && x == o.x && y == o.y;
+    const size_t mine = x > 1 ? i : j, others = o.x > 1 ? o.i : o.j;
+    return (o.x == 1 || o.y == 1) && mine == others && x * y == o.x * o.y;
+  }
 };
 
 }  // namespace
@@ -176,9 +184,7 @@ Tile ChooseRegisterTile(std::span<const TileAxis> axes, std::span<const TileLoad
           if (!wins && rate <= next.rate) continue;
           Copies copies{i, j, x, y, rate};
           if (wins) std::swap(best, copies);
-          // A tile along one axis comes with each of the others, too.
-          const bool again = copies.i != copies.j && (copies.x == 1 || copies.y == 1);
-          if (copies.rate > next.rate && !again) next = copies;
+          if (copies.rate > next.rate && !copies.IsSame(best)) next = copies;
         }
       }
     }

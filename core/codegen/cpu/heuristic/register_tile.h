@@ -64,7 +64,7 @@ struct TileSums {
 
 // Of at most two of the axes; between equals those that come first in `axes`. Numbers of results
 // whose lanes are joined are powers of two: those join without waste. REQUIRES: loads is not empty.
-// `maybe_next`: gets the best of the tiles that lost.
+// `maybe_next`, if not null, gets the best of the other tiles.
 Tile ChooseRegisterTile(std::span<const TileAxis> axes, std::span<const TileLoad> loads,
                         const TileSums& sums, const Target& target, Tile* maybe_next = nullptr);
 

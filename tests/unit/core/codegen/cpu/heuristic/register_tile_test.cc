@@ -40,6 +40,18 @@ TEST(RegisterTileTest, FillsTheRegistersAndFits) {
   EXPECT_LE(tile.accumulators + vectors + 1, 32);
 }
 
+// Also of tiles along one axis, which the search meets once with each other axis.
+TEST(RegisterTileTest, TheNextBestIsAnotherTile) {
+  for (const std::vector<TileAxis>& axes :
+       {std::vector<TileAxis>{{0, 512}, {1, 32}}, {{0, 1}, {1, 32}}, {{0, 512}, {1, 1}}}) {
+    Tile next;
+    const Tile tile = ChooseRegisterTile(axes, MatmulLoads(512, 2064), {}, CachedTarget(), &next);
+    EXPECT_GT(next.rate, 0);
+    EXPECT_LE(next.rate, 1.001 * tile.rate);
+    EXPECT_NE(next.amounts, tile.amounts);
+  }
+}
+
 TEST(RegisterTileTest, ValuesThatCopiesOfTheFirstAxisShareFitToo) {
   // Nine vectors side by side would be in registers while rows are computed one after the other.
   const Tile tile = ChooseRegisterTile(std::vector<TileAxis>{{0, 3}, {1, 9}}, MatmulLoads(24, 96),
