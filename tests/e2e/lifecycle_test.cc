@@ -15,6 +15,7 @@
 #include "core/base/unique_fd.h"
 #include "tests/e2e/client.h"
 #include "tests/e2e/graphs.h"
+#include "tests/support/eventually.h"
 
 namespace uopd::e2e {
 namespace {
@@ -179,8 +180,7 @@ TEST_F(LifecycleTest, AKilledDaemonLosesNoKernelsThatWereWritten) {
     DaemonProcess daemon(folder_.path());
     RunThree(daemon, false);
     // Soon, and without any further call (docs/operations/cache.md).
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (RowsOf(daemon, "kernel") < 3) ASSERT_LT(std::chrono::steady_clock::now(), limit);
+    ASSERT_TRUE(test::Eventually([&] { return RowsOf(daemon, "kernel") >= 3; }));
     daemon.Signal(SIGKILL);
     EXPECT_EQ(daemon.Wait(), -SIGKILL);
   }

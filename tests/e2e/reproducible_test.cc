@@ -4,12 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <csignal>
 #include <random>
 
 #include "tests/e2e/client.h"
 #include "tests/e2e/graphs.h"
+#include "tests/support/eventually.h"
 
 namespace uopd::e2e {
 namespace {
@@ -51,11 +51,9 @@ class ReproducibleTest : public ::testing::Test {
     return response.data_size() == 1 ? response.data(0) : "";
   }
   void TuneTo(Client& client) {
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(90);
-    while (Ask(client, Request(graph_, false)).cache().kernels_tuned() == 0) {
-      ASSERT_LT(std::chrono::steady_clock::now(), limit);
-      ASSERT_FALSE(HasFailure());
-    }
+    ASSERT_TRUE(test::Eventually([&] {
+      return Ask(client, Request(graph_, false)).cache().kernels_tuned() != 0 || HasFailure();
+    }));
   }
 
   const std::string graph_ = PairsGraph(kSize);

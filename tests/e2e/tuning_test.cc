@@ -24,10 +24,6 @@ constexpr char kFound[] = "uopd_tune_kernels_total{result=\"found\"}";
 constexpr char kMeasured[] = "uopd_tune_candidates_total{outcome=\"measured\"}";
 constexpr int64_t kSize = 96;
 
-std::chrono::steady_clock::time_point Limit() {
-  return std::chrono::steady_clock::now() + std::chrono::seconds(90);
-}
-
 // Runs PairsGraph(kSize) with a beam; the sums are of integers, so every order gives the same.
 v1::RunResponse RunPairs(Client& client, uint32_t beam, bool ignore_cache = false) {
   std::vector<float> x(kSize), y(kSize), want(kSize, 0);
@@ -56,11 +52,12 @@ v1::RunResponse RunPairs(Client& client, uint32_t beam, bool ignore_cache = fals
 
 // Runs until the one kernel is tuned; every answer on the way is right.
 bool RunUntilTuned(Client& client, uint32_t beam) {
-  for (const auto limit = Limit(); std::chrono::steady_clock::now() < limit;) {
-    if (RunPairs(client, beam).cache().kernels_tuned() == 1) return true;
-    if (::testing::Test::HasFailure()) return false;
-  }
-  return false;
+  bool tuned = false;
+  (void)test::Eventually([&] {
+    tuned = RunPairs(client, beam).cache().kernels_tuned() == 1;
+    return tuned || ::testing::Test::HasFailure();
+  });
+  return tuned && !::testing::Test::HasFailure();
 }
 
 bool HasLogged(const DaemonProcess& daemon, const char* text) {
@@ -185,9 +182,7 @@ TEST_F(TuningTest, TerminationEndsTheSearchAndItsWorkers) {
                        {"--tune-candidates=100000", "--server-drain-timeout-ms=10m"});
   Client client(daemon);
   RunPairs(client, 64);
-  for (const auto limit = Limit(); daemon.Metric(kMeasured) < 1;) {
-    ASSERT_LT(std::chrono::steady_clock::now(), limit) << daemon.Log();
-  }
+  ASSERT_TRUE(test::Eventually([&] { return daemon.Metric(kMeasured) >= 1; })) << daemon.Log();
   const auto processes = test::Descendants(daemon.pid());
   daemon.Signal(SIGTERM);
   const auto begin = std::chrono::steady_clock::now();

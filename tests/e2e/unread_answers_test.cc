@@ -14,6 +14,7 @@
 #include "core/base/unique_fd.h"
 #include "tests/e2e/client.h"
 #include "tests/e2e/graphs.h"
+#include "tests/support/eventually.h"
 
 namespace uopd::e2e {
 namespace {
@@ -113,14 +114,6 @@ class UnreadAnswersTest : public ::testing::Test {
       largest_ = std::max(largest_, unread);
     }
   }
-  template <class Condition>
-  static bool Await(const Condition& condition) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (!condition() && std::chrono::steady_clock::now() < deadline)
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    return condition();
-  }
-
   TemporaryFolder folder_;
   std::unique_ptr<DaemonProcess> daemon_;
   std::unique_ptr<Client> mean_, good_;
@@ -142,7 +135,7 @@ TEST_F(UnreadAnswersTest, OfDownloads) {
     auto& one = *downloads.emplace_back(std::make_unique<Downloading>());
     one.reader = mean_->stub().Download(&one.context, request);
   }
-  ASSERT_TRUE(Await([&] { return daemon_->Metric(kAnswers) > 7 * kMiB; }));
+  ASSERT_TRUE(test::Eventually([&] { return daemon_->Metric(kAnswers) > 7 * kMiB; }));
   GoodClientWorks(11 * kMiB);  // a quarter of all, and what the good client is about to read
   // All of them go on when they are read, also those that waited.
   for (auto& one : downloads) {
@@ -153,7 +146,7 @@ TEST_F(UnreadAnswersTest, OfDownloads) {
     ASSERT_TRUE(status.ok()) << status.error_message();
     ASSERT_EQ(bytes, size_t{1} << 20);
   }
-  EXPECT_TRUE(Await([&] { return daemon_->Metric(kAnswers) == 0; }));
+  EXPECT_TRUE(test::Eventually([&] { return daemon_->Metric(kAnswers) == 0; }));
 }
 
 TEST_F(UnreadAnswersTest, OfCalls) {
@@ -161,12 +154,13 @@ TEST_F(UnreadAnswersTest, OfCalls) {
   {
     ClosedWindow window(daemon_->listen());
     for (int i = 0; i < 100; ++i) window.Call("Execute", Asking());
-    ASSERT_TRUE(Await([&] { return daemon_->Metric(kRefused) >= 80; })) << daemon_->Log();
+    ASSERT_TRUE(test::Eventually([&] { return daemon_->Metric(kRefused) >= 80; }))
+        << daemon_->Log();
     GoodClientWorks(75 * kMiB);
     EXPECT_GT(largest_, 40 * kMiB);
   }
-  EXPECT_TRUE(Await([&] { return daemon_->Metric(kAnswers) == 0; }));
-  EXPECT_TRUE(Await([&] {
+  EXPECT_TRUE(test::Eventually([&] { return daemon_->Metric(kAnswers) == 0; }));
+  EXPECT_TRUE(test::Eventually([&] {
     const Executed again =
         mean_->Execute("", AddGraph(1 << 20), {Returned(), Buffer(1), Buffer(1)});
     return again.status.ok();
@@ -187,13 +181,13 @@ TEST_F(UnreadAnswersTest, OfPipelines) {
     one.stream = mean_->stub().Pipeline(&one.context);
     for (int n = 0; n < 4; ++n) ASSERT_TRUE(one.stream->Write(message));
   }
-  ASSERT_TRUE(Await([&] { return daemon_->Metric(kRefused) >= 100; })) << daemon_->Log();
+  ASSERT_TRUE(test::Eventually([&] { return daemon_->Metric(kRefused) >= 100; })) << daemon_->Log();
   GoodClientWorks(75 * kMiB);
   for (auto& one : pipelines) {
     one->context.TryCancel();
     one->stream->Finish();
   }
-  EXPECT_TRUE(Await([&] { return daemon_->Metric(kAnswers) == 0; }));
+  EXPECT_TRUE(test::Eventually([&] { return daemon_->Metric(kAnswers) == 0; }));
 }
 
 // A client that is as slow as none is does not keep its answer for ever.
@@ -202,8 +196,9 @@ TEST_F(UnreadAnswersTest, ACallWhoseAnswerIsNotReadEnds) {
   ClosedWindow window(daemon_->listen());
   window.Call("Execute", Asking());
   const std::string cancelled = "uopd_bytes_sent_total";
-  ASSERT_TRUE(Await([&] { return daemon_->Metric(cancelled) >= 4 * kMiB; })) << daemon_->Log();
-  EXPECT_TRUE(Await([&] { return daemon_->Metric(kAnswers) == 0; }));
+  ASSERT_TRUE(test::Eventually([&] { return daemon_->Metric(cancelled) >= 4 * kMiB; }))
+      << daemon_->Log();
+  EXPECT_TRUE(test::Eventually([&] { return daemon_->Metric(kAnswers) == 0; }));
   ExpectServes(*daemon_);
 }
 

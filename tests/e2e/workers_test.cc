@@ -149,11 +149,8 @@ TEST_F(WorkersTest, TheForkServerIsReplaced) {
     client_.Prepare(SlowToCompile(signal), &status);
     EXPECT_TRUE(status.ok()) << status.error_message();
     // The second check finds a fork server that was stopped.
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-    while (daemon_.Metric("uopd_fork_server_restarts_total") < restarts) {
-      ASSERT_LT(std::chrono::steady_clock::now(), limit);
-      std::this_thread::yield();
-    }
+    ASSERT_TRUE(test::Eventually(
+        [&] { return daemon_.Metric("uopd_fork_server_restarts_total") >= restarts; }));
     while (daemon_.Http("/readyz").find("200 OK") == std::string::npos) std::this_thread::yield();
   }
   for (const Process& process : Descendants(daemon_.pid())) EXPECT_NE(process.state, 'Z');
