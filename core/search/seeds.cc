@@ -11,8 +11,8 @@ namespace {
 using codegen::Opt;
 using codegen::OptKind;
 
-constexpr int64_t kMostRegisters = 8;   // that an UPCAST of a seed fills
-constexpr int64_t kMostColumns = 4;     // copies of each by the second UPCAST
+constexpr int64_t kMostRegisters = 8;   // limit of the amount of an UPCAST
+constexpr int64_t kMostColumns = 4;     // limit of the amount of a second UPCAST
 constexpr int64_t kOtherRegisters = 4;  // for what is added to the sums of a tile
 
 // How much of the axis an UPCAST takes: a short axis whole (0); else the largest amount from

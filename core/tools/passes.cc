@@ -112,7 +112,7 @@ constexpr Pass kPasses[] = {
      ResolveMulti},
     {"round_products", "bf16|f16|tf32", "round the operands of f32 products", RoundProducts},
     {"softmax_exp", "", "EXP in softmaxes as EXP2", LowerSoftmaxExponentials},
-    {"split_softmax", "[bytes]", "divide attention over more keys than can be staged into blocks",
+    {"split_softmax", "[bytes]", "divide attention over more keys than can be staged into chunks",
      SplitSoftmaxes},
 };
 

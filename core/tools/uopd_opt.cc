@@ -32,11 +32,24 @@ constexpr char kUsage[] =
     "  --stats       print what every rule did to standard error\n"
     "An OPT is NAME(number;number), as UPCAST(0;4): docs/codegen/opts.md has the names.\n";
 
+// The text without the targets of its Markdown links: "[drafts](opts.md#drafts)" becomes "drafts".
+std::string WithoutLinks(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t middle = text.find("]("), begin = text.rfind('[', middle),
+                 end = text.find(')', middle);
+    if (begin == std::string_view::npos || end == std::string_view::npos) break;
+    uopd::Append(out, text.substr(0, begin), text.substr(begin + 1, middle - begin - 1));
+    text.remove_prefix(end + 1);
+  }
+  return uopd::Cat(out, text);
+}
+
 void ListStep(std::string_view name, std::string_view value, std::string_view doc) {
   const std::string head = value.empty()            ? std::string(name)
                            : value.starts_with('[') ? uopd::Cat(name, "[=", value.substr(1))
                                                     : uopd::Cat(name, "=", value);
-  std::printf("  %-32s %s\n", head.c_str(), std::string(doc).c_str());
+  std::printf("  %-32s %s\n", head.c_str(), WithoutLinks(doc).c_str());
 }
 
 int List() {

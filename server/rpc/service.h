@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The UopdService of gRPC: where each call runs (service.cc), and the queries of operators
-// (queries.cc, cache_queries.cc, tune_queries.cc, daemon_queries.cc). The work itself is done
+// The UopdService of gRPC: where each call runs (service.cc), and the queries (queries.cc,
+// cache/cache_queries.cc, tune/tune_queries.cc, operate/daemon_queries.cc). The work itself is done
 // elsewhere.
 //
 // Thread-safe. The engine outlives it.

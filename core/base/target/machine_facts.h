@@ -16,8 +16,8 @@ inline constexpr int64_t kSharedBanks = 32, kSharedWordBytes = 4;
 // modes).
 inline constexpr int64_t kAtomRows = 8;
 
-// A processor of a GPU (a multiprocessor, a compute unit) runs about so many threads at the same
-// time.
+// A processor of a GPU runs so many threads at the same time: a multiprocessor of sm_80 and sm_90
+// 2048 (CUDA C++ Programming Guide, Technical Specifications); a compute unit of CDNA as many.
 inline constexpr int64_t kUnitThreads = 2048;
 // A block of threads computes so many results next to each other: as many as a warp has threads, so
 // that a warp reads one row.

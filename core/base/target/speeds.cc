@@ -10,9 +10,10 @@ namespace uopd {
 namespace {
 
 // What cost models take for every chip but its clock: an H100. Sources: NVIDIA's white paper of
-// H100 (products, shared memory); the second level, the memory, the barrier and the launch were
-// measured on H100 and H200 (docs/figures.md). Each field decides tiles, so a chip gets a figure of
-// its own together with timings of its kernels.
+// H100 (products, shared memory), its data sheet (memory: 3.35 TB/s, and 4.8 TB/s of an H200, for
+// 132 processors). The second level, the barrier and the launch are about what kernels showed on an
+// H200; no run of their own is kept. Each field decides tiles, so a chip gets a figure of its own
+// together with timings of its kernels.
 constexpr Speeds kGpu = {
     .vector_products = 0,
     .products = 128,
@@ -25,7 +26,7 @@ constexpr Speeds kGpu = {
     .barrier_cycles = 40,
     .launch_cycles = 6000,
     .thread_ns = 0,
-    .clock_ghz = 1.95,
+    .clock_ghz = 1.95,  // of a chip without a row below: about an H100
 };
 
 // The highest clocks, which say how long a launch takes at least. Sources: the makers' data sheets

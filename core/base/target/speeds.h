@@ -5,8 +5,8 @@
 // Bytes and products of a cycle are those of one processor while all of them work. A product is a
 // multiply-add.
 //
-// Where the values come from: devices/cpu/measure_speeds.h for CPUs, speeds.cc for GPUs. A cost
-// model that needs a throughput takes it from here: a constant elsewhere is a choice, not a fact.
+// Sources: CPUs have the assumed values below, whatever devices/cpu/measure_speeds.h finds for
+// display; speeds.cc has those of GPUs. A number in a cost model itself is a choice, not a fact.
 #pragma once
 #include <optional>
 #include <span>
@@ -15,7 +15,7 @@
 
 namespace uopd {
 
-// The values here are those of a CPU that nobody measured: a core of a server at a usual load.
+// The values here are assumed: a core of a busy server, whose threads take long to wake up.
 struct Speeds {
   // What a processor computes in a cycle.
   double vector_products = 2;     // CPU: products of whole vectors that begin, and loads of vectors
@@ -39,8 +39,8 @@ struct Speeds {
   // Those of a chip as GpuTarget (gpu_targets.h) names it; "": of one that nobody knows by name.
   static Speeds OfGpu(std::string_view arch = "");
 
-  // The operations (codegen/estimate.h) for which another thread of a CPU is worth its wake-up. A
-  // thread that reads from its cache does about 32 in a nanosecond.
+  // The operations (codegen/estimate.h) for which another thread of a CPU is worth its wake-up, at
+  // 32 in a nanosecond: about what AVX-512 does to f32 from the first-level cache.
   double thread_work() const { return 32 * thread_ns; }
 
   struct Field {

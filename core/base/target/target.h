@@ -3,9 +3,9 @@
 // device.
 //
 // Plain data. Scheduler, codegen, search, renderers and cache keys read this struct and never ask
-// which driver filled it. Every field decides code, so every field is part of Key(); speeds that
-// follow from the name of a chip are not. Facts that decide no code (the device's name, the size of
-// its memory) are in devices::DeviceInfo.
+// which driver filled it. The fields that decide code are part of Key(): all but the clock of a
+// CPU, and speeds that follow from the name of a chip. Facts that decide no code (the device's
+// name, the size of its memory) are in devices::DeviceInfo.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -104,7 +104,7 @@ struct Target {
 
   // One thread's share of the second-level cache, or of the only cache if there is one level.
   int64_t OwnCacheBytes() const;
-  // Every field, as text. Two keys are equal exactly if the targets are equal.
+  // The fields as text. Two keys are equal exactly if no field that decides code differs.
   std::string Key() const;
 };
 

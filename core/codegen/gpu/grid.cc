@@ -14,9 +14,6 @@ namespace {
 using ir::Op;
 using ir::UOp;
 
-// A loop with at least this many iterations is not repeated in each block.
-constexpr double kLongRepeated = 64;
-
 // The iterations of the loops that u closes, with every variable at its maximum.
 double Trips(const PlanView& view, UOp u) {
   double out = 1;

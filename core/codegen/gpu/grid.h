@@ -5,6 +5,9 @@
 
 namespace uopd::codegen {
 
+// A loop with at least this many iterations is not repeated in each block.
+inline constexpr double kLongRepeated = 64;
+
 // Whether the iterations of the loop that is left of the axis become blocks of a launch.
 bool IsGrid(const PlanView& view, size_t axis);
 

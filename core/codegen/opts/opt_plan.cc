@@ -72,21 +72,19 @@ absl::Status OptPlan::Add(const Opt& opt) {
   if (checks_size || row.makes_lanes) before = state_;
   Adding adding{ctx_, target_, state_, opts_};
   UOPD_TRY(row.add(adding, opt));
-  absl::Status status = row.makes_lanes ? CheckLanes() : absl::OkStatus();
-  if (status.ok() && checks_size) {
-    if (const std::string why = TooLarge(Make()); !why.empty())
-      status = absl::InvalidArgumentError(Cat("opts do not apply: ", why));
-  }
-  if (status.ok()) {
-    opts_.push_back(opt);
-  } else {
+  std::string why = row.makes_lanes ? WrongLanes() : "";
+  if (why.empty() && checks_size) why = TooLarge(Make());
+  if (!why.empty()) {
     state_ = *std::move(before);
+    return Bad(opt, why);
   }
-  return status;
+  opts_.push_back(opt);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<UOp> OptPlan::Apply() {
-  UOPD_TRY(CheckLanes());
+  if (const std::string why = WrongLanes(); !why.empty())
+    return absl::InvalidArgumentError(Cat("opts do not apply: ", why));
   const UOp out = Make();
   if ((state_.kernel->has_stages || MachineOf(target_).limits_blocks) &&
       opts_.empty()) {  // otherwise Add has checked it
@@ -108,23 +106,18 @@ bool OptPlan::IsStaged() const {
          std::ranges::any_of(state_.axes, &PlanAxis::HasPanel);
 }
 
-absl::Status OptPlan::CheckLanes() const {
+std::string OptPlan::WrongLanes() const {
   const PlanKernel& kernel = *state_.kernel;
   const bool of_warp = state_.instruction && state_.instruction->of_warp();
   const std::vector<uint64_t> vectors = kernel.Marked(state_.axes, &PlanAxis::is_vector);
   for (UOp u : kernel.order) {
     if (u.Is({Op::END, Op::SINK, Op::GROUP})) continue;
     const int n = kernel.CountAlong(u, vectors);
-    if (n > 0 && of_warp && state_.IsMmaSum(u)) {
-      return absl::InvalidArgumentError(
-          "opts do not apply: operands in the registers of a warp would depend on a VECTOR axis");
-    }
-    if (n > 1) {
-      return absl::InvalidArgumentError(
-          "opts do not apply: a value would depend on two VECTOR axes");
-    }
+    if (n > 0 && of_warp && state_.IsMmaSum(u))
+      return "operands in the registers of a warp would depend on a VECTOR axis";
+    if (n > 1) return "a value would depend on two VECTOR axes";
   }
-  return absl::OkStatus();
+  return "";
 }
 
 std::string OptPlan::TooLarge(UOp made) const {

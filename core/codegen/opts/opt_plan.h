@@ -60,9 +60,9 @@ class OptPlan {
  private:
   // Whether what the opt names is there.
   absl::Status CheckOperands(const Opt& opt) const;
-  absl::Status CheckLanes() const;
-  // An error text if the stages of the built kernel need too much memory, or a block does not fit;
-  // else empty.
+  // Why the lanes of vectors do not suit a value; else empty.
+  std::string WrongLanes() const;
+  // Why the stages of the built kernel, or its block, do not fit; else empty.
   std::string TooLarge(ir::UOp made) const;
   bool IsStaged() const;
   ir::UOp Make() const;

@@ -18,7 +18,7 @@ using ir::AxisType;
 using ir::Op;
 using ir::UOp;
 
-constexpr int64_t kOpBits = 8;  // of a PartialTag: the number of loops over panels
+constexpr int64_t kPanelBits = 8;  // the low bits of a PartialTag: the number of loops over panels
 
 bool IsReplicated(UOp range) {
   return range.axis_type() == AxisType::UPCAST || range.axis_type() == AxisType::UNROLL ||
@@ -113,12 +113,12 @@ class Layouts {
 }  // namespace
 
 int64_t PartialTag(Op op, size_t panels) {
-  return (static_cast<int64_t>(ir::Info(op).wire) << kOpBits) + static_cast<int64_t>(panels);
+  return (static_cast<int64_t>(ir::Info(op).wire) << kPanelBits) + static_cast<int64_t>(panels);
 }
-Op PartialOp(int64_t tag) { return *ir::OpByWire(static_cast<uint64_t>(tag >> kOpBits)); }
+Op PartialOp(int64_t tag) { return *ir::OpByWire(static_cast<uint64_t>(tag >> kPanelBits)); }
 size_t PartialPanels(int64_t tag) {
   if (tag < 0) return 0;
-  return static_cast<size_t>(tag & ((int64_t{1} << kOpBits) - 1));
+  return static_cast<size_t>(tag & ((int64_t{1} << kPanelBits) - 1));
 }
 
 UOp LowerStages(ir::UOpContext& ctx, UOp sink) {

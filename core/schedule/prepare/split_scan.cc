@@ -20,10 +20,10 @@ using ir::Op;
 using ir::UOp;
 using ir::UOpContext;
 
-constexpr int64_t kBusyThreads = kUnitThreads / 4;  // that keep a processor busy
-constexpr int64_t kEnoughThreads = 64;              // of a processor, which make no cut pay
-constexpr int64_t kLeastRow = 2048;                 // elements of a row that is cut
-constexpr int64_t kLeastChunk = 256;                // elements of a chunk of a very long row
+constexpr int64_t kWantedThreads = kUnitThreads / 4;  // for each processor, by cutting rows
+constexpr int64_t kEnoughThreads = 64;  // for each processor: with so many rows no cut pays
+constexpr int64_t kLeastRow = 2048;     // elements of a row that is cut
+constexpr int64_t kLeastChunk = 256;    // elements of a chunk of a very long row
 
 bool CanBeCut(UOp u) {
   if (!ir::IsFloat(u.dtype())) return true;
@@ -47,7 +47,7 @@ std::optional<int64_t> MaybeChunk(const Dims& dims, size_t axis, const KernelLim
   for (size_t a = 0; a < dims.size(); ++a) rows *= a == axis ? 1 : static_cast<double>(dims[a]);
   if (rows < 1 || rows >= static_cast<double>(kEnoughThreads * limits.units)) return std::nullopt;
   const auto root = static_cast<int64_t>(std::sqrt(static_cast<double>(n)));
-  const int64_t wanted = kBusyThreads * limits.units / static_cast<int64_t>(rows);
+  const int64_t wanted = kWantedThreads * limits.units / static_cast<int64_t>(rows);
   const int64_t chunks = std::clamp<int64_t>(wanted, 2, std::max(n / kLeastChunk, root));
   return ChunkFor(n, (n + chunks - 1) / chunks);
 }

@@ -9,8 +9,8 @@
 //   Graph
 //      │ schedule.h          takes it from the store "schedule", or makes it
 //   Schedule
-//      │ kernels.h           takes each kernel from memory or the store "kernel", or makes it, with
-//   KernelSet                the opts that the store "tuning" has
+//      │ kernels.h           takes each kernel from memory, by the store "choice" from the store
+//   KernelSet                "kernel", or makes it, with the opts that the store "tuning" has
 //      │ program.h           assembles the program; then it enters the table of programs
 //   Program
 //      │ draft_upgrades.h    after the answer: optimises what was compiled quickly

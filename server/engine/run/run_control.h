@@ -7,10 +7,10 @@
 //                 (`terms.wanted`); the end of the daemon; and its caller, unless the run has a
 //                 request id
 //
-// A run with a request id continues when its caller leaves: the caller will come back and ask for
-// the result, and a run that stops half-way is useless. Whoever queues the run calls Check between
-// the steps. For a run that may be long, the thread of RunWatch calls Check every few milliseconds
-// and stops the kernels that run.
+// A run with a request id continues when its caller leaves, for up to session.grace_ms: the caller
+// will come back for the result, and a run that stops half-way is useless. Whoever queues the run
+// calls Check between the steps. For a run that may be long, the thread of RunWatch calls Check
+// every few milliseconds and stops the kernels that run.
 #pragma once
 #include <chrono>
 #include <condition_variable>

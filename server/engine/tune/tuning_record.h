@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: MIT
 // What tuning found for one kernel, as plain data: the value of store "tuning".
+//
+// Its bytes (core/base/bytes.h): the number of opts as a varint; for each opt the varints of its
+// kind and its axis, and its amount, signed (opt.h, StoredOpt); seconds and heuristic_seconds as
+// doubles; measured and failed, signed. An older version of it is not read: the version is in the
+// key.
 #pragma once
 #include <cmath>
 #include <string>

@@ -13,10 +13,15 @@ namespace uopd::codegen {
 namespace {
 
 constexpr double kLeastWordReuse = 2;  // tiles that read packed words of a matrix instruction
-constexpr double kManyRows = 600;      // more than these want entries of the page table at once
-
-constexpr double kMostTiles = 16;    // that read the same elements: more do not wait for the first
-constexpr double kLeastPart = 0.25;  // of a thread's own cache: a smaller operand is there soon
+// A tile that reads more rows than this needs more entries of the page table than the processor
+// holds at once.
+constexpr double kManyRows = 600;
+// A prefetch is for elements that at most so many tiles read: the wait of the first tile is a small
+// part of the time of many.
+constexpr double kMostTiles = 16;
+// A prefetch is for operands of at least this part of a thread's own cache: a smaller operand is in
+// the cache soon without one.
+constexpr double kLeastPart = 0.25;
 
 // The reduced axis along which the load reads a piece of each row, if its rows are worth fetching.
 std::optional<size_t> RowsOf(ir::UOpContext& ctx, ir::UOp load, const Target& target,
@@ -106,7 +111,6 @@ void ChoosePacks(CpuChoice& choice) {
 
 void ChooseMemoryOpts(CpuChoice& choice) {
   const KernelFacts& facts = choice.facts;
-  if (facts.target.warp_lanes > 1) return;
   for (const Opt& opt : MemoryOpts(facts.ctx, facts.sink, facts.target, MemoryAxes(choice)))
     (void)choice.Try(opt);
   // While a thread computes the running sums of one chunk, memory sends its next one.

@@ -28,13 +28,13 @@ namespace {
 using ir::Op;
 using ir::UOp;
 
-constexpr int64_t kFarBytes = 2048;      // rows at least so far apart are on different pages
-constexpr double kFewestRows = 4;        // fewer do not pay for the copy
+constexpr double kFewestRows = 4;        // with fewer rows a panel costs more than it saves
 constexpr int64_t kLeastStretch = 1024;  // bytes of a row that are read together
 constexpr int64_t kMostStretch = 4096;
 constexpr int64_t kMostSteps = 256;  // of the reduced axis in a panel
-constexpr double kLeastVectors =
-    12;                           // that one tile of a panel sums up: joining lanes costs as much
+// One tile sums up at least so many vectors of a panel. With fewer, joining the lanes of the sums
+// costs as much as the sums.
+constexpr double kLeastVectors = 12;
 constexpr int64_t kSumBytes = 4;  // of a partial sum
 
 // What the kernel multiplies: sums over one axis of products of a large matrix with few rows.
@@ -85,7 +85,7 @@ std::optional<FewRows> MaybeFewRows(ir::UOpContext& ctx, UOp sink, const Target&
     bool vectors = false, far = false;
     for (size_t i = 0; i < axes.size(); ++i) {
       const auto stride = StrideAlong(ctx, loads[n].src(0).src(1), axes[i].range);
-      if (i == *reduced) far = stride && std::abs(*stride) * mine.bytes >= kFarBytes;
+      if (i == *reduced) far = stride && std::abs(*stride) * mine.bytes >= kRowBytes;
       if (stride != 0) elements *= static_cast<double>(axes[i].size);
       if (axes[i].is_reduce) continue;
       if (!axes[i].fixed) return std::nullopt;

@@ -16,7 +16,7 @@
 namespace uopd::codegen {
 namespace {
 
-constexpr double kAboutEqual = 1.1;    // bytes that threads read
+constexpr double kAboutEqual = 1.1;    // ratio of the bytes that threads read for two choices
 constexpr double kScanChunk = 131072;  // bytes that a chunk of running sums reads, of an own cache
 constexpr double kFarLess = 0.65;      // of what threads read: worth dividing an axis unequally
 
@@ -104,7 +104,7 @@ std::vector<int64_t> ThreadParts(ir::UOpContext& ctx, ir::UOp sink, const Target
                                  std::span<const MemoryAxis> axes, std::span<const Opt> opts) {
   const auto thread = std::ranges::find(opts, OptKind::kThread, &Opt::kind);
   const bool packs = std::ranges::find(opts, OptKind::kPack, &Opt::kind) != opts.end();
-  if (thread == opts.end() || packs || target.warp_lanes > 1) return {};
+  if (thread == opts.end() || packs) return {};
   if (thread->amount != target.threads || target.caches.size() < 2) return {};
   const auto axis = static_cast<size_t>(thread->axis);
   if (SharedBytes(ctx, sink, axes, axis) > static_cast<double>(target.caches[1].bytes) / 2)

@@ -124,6 +124,12 @@ std::string Rate(const Tile& tile) {
   return Cat(std::round(100 * tile.rate) / 100, " multiply-adds a cycle");
 }
 
+// "12 in 6.5 cycles: 6 to issue + 0.5 for the loop"
+std::string Terms(const Tile& tile) {
+  return Cat(tile.accumulators, " in ", std::round(100 * tile.price.Cycles()) / 100,
+             " cycles: ", tile.price.Text());
+}
+
 std::string TextOf(const Tile& tile) {
   std::vector<Opt> opts;
   for (const auto& [axis, amount] : tile.amounts)
@@ -191,8 +197,11 @@ bool ChooseModelledTile(CpuChoice& choice) {
   Tile next;
   const Tile tile = ChooseRegisterTile(axes, loads, sums, facts.target, &next);
   if (rewrite::TracesNotes() && tile.rate > 0) {
-    std::string note = Cat("the model expects ", Rate(tile), " of the tile ", TextOf(tile));
-    if (next.rate > 0) Append(note, ", and ", Rate(next), " of the next best, ", TextOf(next));
+    std::string note = Cat("the model expects ", Rate(tile), " of the tile ", TextOf(tile), " (",
+                           Terms(tile), ")");
+    if (next.rate > 0)
+      Append(note, ", and ", Rate(next), " of the next best, ", TextOf(next), " (", Terms(next),
+             ")");
     rewrite::TraceNote(note);
   }
   for (const auto& [axis, amount] : tile.amounts) choice.Upcast(axis, amount);

@@ -10,8 +10,8 @@ namespace uopd::codegen {
 
 // What several steps agree on.
 inline constexpr int64_t kShortLoop = 8;       // a short innermost reduced axis is unrolled whole
-inline constexpr double kLeastReuse = 4;       // tiles that read what is packed
-inline constexpr int64_t kRowBytes = 2048;     // steps of at least this size often leave the page
+inline constexpr double kLeastReuse = 4;       // at least so many tiles read what is packed
+inline constexpr int64_t kRowBytes = 2048;     // rows at least so far apart are on different pages
 inline constexpr int64_t kLoadedTogether = 4;  // vectors that LLVM loads at the same place
 
 // The opts of a kernel for a CPU. The context and the target must outlive the call. REQUIRES: as

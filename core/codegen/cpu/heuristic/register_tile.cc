@@ -3,22 +3,28 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <numeric>
+#include <optional>
 
 #include "core/base/target/machine_facts.h"
+#include "core/base/text.h"
 
 namespace uopd::codegen {
 namespace {
 
-constexpr int64_t kMostCopies = 16;  // of one axis
-// The part of the time of loads from the second-level cache that multiply-adds do not hide.
+// The model tries at most so many copies of one axis.
+constexpr int64_t kMostCopies = 16;
+// The numbers below are no facts of a machine. They were chosen so that the model prefers the tiles
+// that take the least time. The part of the time of loads from the
+// second-level cache that multiply-adds do not hide.
 constexpr double kNotHidden = 0.3;
 constexpr int64_t kWayBytes = 4096;  // addresses so far apart share a set of the first-level cache
 constexpr double kVectorBytes = 16;  // at least: a load of several lanes
-constexpr double kFar = 1.15;        // price of vectors, or pieces of lines, on different pages
+constexpr double kFar = 1.15;        // factor of vectors, or pieces of lines, kWayBytes apart
 constexpr double kOverhead = 0.5;    // cycles of a step for the loop
-// The part of the registers for the elements and factors of windows: those that neighbours share
-// little of stay there longer.
+// The part of the registers for the elements and factors of windows. An element of a window that
+// shares little with its neighbours stays in a register for longer.
 constexpr double kOfWindows = 11.0 / 16, kOfFarWindows = 0.75;
 
 class Model {
@@ -26,9 +32,9 @@ class Model {
   Model(std::span<const TileLoad> loads, const TileSums& sums, const Target& target)
       : loads_(loads), sums_(sums), target_(target) {}
 
-  // Useful multiply-adds a cycle with x copies along axis a and y along axis b; 0 if the sums do
-  // not fit in the registers.
-  double Rate(const TileAxis& a, int64_t x, const TileAxis& b, int64_t y) const {
+  // The price of x copies along axis a and y along axis b, of threads that are all busy. Nothing if
+  // the sums do not fit in the registers.
+  std::optional<TilePrice> Price(const TileAxis& a, int64_t x, const TileAxis& b, int64_t y) const {
     const double accumulators = static_cast<double>(x * y);
     double loaded = 0, held = 0, from_second = 0, from_memory = 0, largest = 0, far = 1;
     const uint64_t outer = uint64_t{1} << std::min(a.axis, b.axis);
@@ -62,15 +68,18 @@ class Model {
       alive += std::min(2 * static_cast<double>(sums_.terms) + 6, target_.vector_registers * part);
     if (alive + std::max(held, static_cast<double>(sums_.ahead)) + 1 > target_.vector_registers &&
         alive > static_cast<double>(sums_.count))
-      return 0;
+      return std::nullopt;
     const Speeds& speeds = target_.speeds;
-    const double issue = std::max(accumulators, loaded) / speeds.vector_products;
+    TilePrice out;
+    out.issue = std::max(accumulators, loaded) / speeds.vector_products;
     // Sums that are unrolled whole do not wait for those of the tile before.
-    const double latency = sums_.terms > 1 ? 0 : speeds.product_cycles;
-    const double cycles = std::max({issue, latency, from_memory / speeds.memory_bytes}) +
-                          kOverhead / static_cast<double>(sums_.terms) +
-                          kNotHidden * from_second / speeds.second_level_bytes;
-    return accumulators * Useful(a, x) * Useful(b, y) / (cycles * far);
+    out.latency = sums_.terms > 1 ? 0 : speeds.product_cycles;
+    out.memory = from_memory / speeds.memory_bytes;
+    out.loop = kOverhead / static_cast<double>(sums_.terms);
+    out.second_level = kNotHidden * from_second / speeds.second_level_bytes;
+    out.far = far;
+    out.useful = Useful(a, x) * Useful(b, y);
+    return out;
   }
 
  private:
@@ -151,6 +160,7 @@ struct Copies {
   size_t i = 0, j = 0;
   int64_t x = 1, y = 1;
   double rate = 0;  // as Tile::rate
+  TilePrice price;
 
   // A tile along one axis can be written with any other axis besides, of which it has one copy.
   bool IsSame(const Copies& o) const {
@@ -162,6 +172,24 @@ struct Copies {
 };
 
 }  // namespace
+
+double TilePrice::Cycles() const {
+  return std::max({issue, latency, memory}) + loop + second_level;
+}
+
+std::string TilePrice::Text() const {
+  const auto round = [](double value) { return std::round(100 * value) / 100; };
+  const double most = std::max({issue, latency, memory});
+  const char* const what = most == issue     ? "to issue"
+                           : most == latency ? "for the latency of a sum"
+                                             : "for memory";
+  std::string out = Cat(round(most), " ", what, " + ", round(loop), " for the loop");
+  if (round(second_level) > 0) Append(out, " + ", round(second_level), " for the second level");
+  if (far > 1) Append(out, ", times ", far, " for other pages");
+  if (round(useful) < 1) Append(out, ", ", std::round(100 * useful), " % useful");
+  if (round(busy) < 1) Append(out, ", threads busy for ", std::round(100 * busy), " % of the time");
+  return out;
+}
 
 Tile ChooseRegisterTile(std::span<const TileAxis> axes, std::span<const TileLoad> loads,
                         const TileSums& sums, const Target& target, Tile* maybe_next) {
@@ -178,11 +206,14 @@ Tile ChooseRegisterTile(std::span<const TileAxis> axes, std::span<const TileLoad
         if (!fits(axes[i], x)) continue;
         for (int64_t y = 1; y <= (j == i ? 1 : kMostCopies); ++y) {
           if (!fits(axes[j], y)) continue;
-          const double rate =
-              model.Rate(axes[i], x, axes[j], y) * Busy(axes, axes[i], x, axes[j], y, sums.threads);
+          std::optional<TilePrice> price = model.Price(axes[i], x, axes[j], y);
+          if (!price.has_value()) continue;
+          price->busy = Busy(axes, axes[i], x, axes[j], y, sums.threads);
+          const double rate = static_cast<double>(x * y) * price->useful /
+                              (price->Cycles() * price->far) * price->busy;
           const bool wins = rate > 1.001 * best.rate;
           if (!wins && rate <= next.rate) continue;
-          Copies copies{i, j, x, y, rate};
+          Copies copies{i, j, x, y, rate, *price};
           if (wins) std::swap(best, copies);
           if (copies.rate > next.rate && !copies.IsSame(best)) next = copies;
         }
@@ -190,7 +221,7 @@ Tile ChooseRegisterTile(std::span<const TileAxis> axes, std::span<const TileLoad
     }
   }
   const auto tile_of = [&](const Copies& c) {
-    Tile out{{}, c.x * c.y, c.rate};
+    Tile out{{}, c.x * c.y, c.rate, c.price};
     if (c.x > 1) out.amounts.emplace_back(axes[c.i].axis, c.x);
     if (c.y > 1) out.amounts.emplace_back(axes[c.j].axis, c.y);
     return out;

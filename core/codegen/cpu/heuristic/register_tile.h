@@ -10,6 +10,7 @@
 #pragma once
 #include <cstdint>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -48,10 +49,26 @@ struct TileAxis {
   bool splits = true;        // threads may share the axis without reading pieces of rows
 };
 
+// What the model expects of a tile, in cycles of one step of the innermost reduction.
+struct TilePrice {
+  // These three overlap: the longest one counts. They are to begin multiply-adds and loads, to wait
+  // for the sums of the step before, and to get bytes from memory.
+  double issue = 0, latency = 0, memory = 0;
+  double loop = 0, second_level = 0;  // in addition: the loop itself, and bytes from that cache
+  double far = 1;                     // factor of vectors, or pieces of lines, on different pages
+  double useful = 1;                  // part of the multiply-adds that are not padding
+  double busy = 1;                    // part of the time for which all threads have tiles
+
+  double Cycles() const;
+  // "6 to issue + 0.5 for the loop, 99 % useful": the terms that count.
+  std::string Text() const;
+};
+
 struct Tile {
   std::vector<std::pair<size_t, int64_t>> amounts;  // at most two axes; none has amount 1
   int64_t accumulators = 1;
-  double rate = 0;  // useful multiply-adds a cycle, by the model
+  double rate = 0;  // useful multiply-adds of vectors that one thread begins in a cycle
+  TilePrice price;
 };
 
 struct TileSums {

@@ -11,9 +11,10 @@
 namespace uopd::codegen {
 namespace {
 
-constexpr int64_t kLeastPanelVectors = 2;  // that a tile needs of a packed panel
-constexpr double kTileRows = 8;            // rows of a usual tile
-constexpr double kGatherCost = 2;          // cost of one lane of a gather, in loads
+constexpr int64_t kLeastPanelVectors =
+    2;                                // a tile reads at least so many vectors of a packed panel
+constexpr double kTileRows = 8;       // rows of a usual tile
+constexpr double kGatherCost = 2;     // cost of one lane of a gather, in loads
 constexpr double kScatterLoss = 1.1;  // of sums that are scattered: decides between near equals
 constexpr double kScatterCost = 2.5;  // of a scatter: more, since a gather may become a square
 

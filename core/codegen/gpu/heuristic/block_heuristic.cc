@@ -16,10 +16,11 @@ namespace {
 
 constexpr int64_t kBlockThreads = 256;  // wanted in a block
 constexpr int64_t kMostRowThreads = 1024;
-constexpr double kKeptRowBytes =
-    128 << 10;  // that a processor keeps near, of rows that blocks read more than once
+// A processor keeps so many bytes in its first-level cache, of rows that blocks read more than
+// once.
+constexpr double kKeptRowBytes = 128 << 10;
 constexpr int64_t kLongSum = 32;  // terms from which a group of threads may share a sum
-constexpr double kBusyThreads = kUnitThreads / 2.0;  // that keep a processor busy
+constexpr double kBusyThreads = kUnitThreads / 2.0;  // with fewer a processor waits for memory
 constexpr int64_t kShortSum = 16;                    // terms: unrolled whole
 constexpr int64_t kUnroll = 4;
 

@@ -20,6 +20,7 @@ namespace {
 
 constexpr int64_t kCopiedSteps = 16;   // of the sum that are copied at a time
 constexpr int64_t kPipelineParts = 4;  // of the shared arrays, at most
+// A product of so many multiply-adds is unrolled kCopiedSteps times where copies are asynchronous.
 constexpr double kManyProducts = 5e8;
 constexpr double kLeastSize = 32;  // of both axes of the result, and of the sum
 

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "core/codegen/gpu/heuristic/gpu_choice.h"
 
+#include "core/codegen/gpu/grid.h"
+
 namespace uopd::codegen {
-namespace {
-
-constexpr double kLongLoop = 64;  // see gpu/grid.h
-
-}  // namespace
-
 bool GpuChoice::Add(OptKind kind, size_t axis, int64_t amount, int64_t warps) {
   if (!plan.Add({kind, static_cast<int>(axis), amount, warps}).ok()) return false;
   if (kind != OptKind::kPack && kind != OptKind::kTensorCore)
@@ -22,7 +18,7 @@ bool BecomesGrid(const KernelFacts& facts, size_t axis) {
     const double terms = Times(facts, r.over);
     if ((r.path & AxisBit(axis)) != 0) {
       own += terms;
-    } else if (terms >= kLongLoop) {
+    } else if (terms >= kLongRepeated) {
       repeated += terms;
     }
   }

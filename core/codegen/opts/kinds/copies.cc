@@ -8,7 +8,7 @@
 namespace uopd::codegen {
 namespace {
 
-constexpr int64_t kMostCopies = 64;  // of an axis
+constexpr int64_t kMostCopies = 64;  // an opt makes at most so many copies of an axis
 
 absl::StatusOr<Piece> CopiesOf(const Adding& adding, const Opt& opt) {
   UOPD_ASSIGN(const Piece piece, PieceOf(adding, opt));

@@ -12,8 +12,9 @@ namespace {
 
 using ir::UOp;
 
-constexpr int64_t kMostPrefetched = int64_t{1} << 40;  // elements of a stride
-constexpr int64_t kAheadBytes = 8192;  // of rows that are prefetched along a reduced axis
+constexpr int64_t kMostPrefetched = int64_t{1} << 40;  // limit of a stride, in elements
+constexpr int64_t kAheadBytes =
+    8192;  // a prefetch along a reduced axis is so far ahead in its rows
 constexpr int64_t kFewestRows = 2, kMostRows = 32;
 constexpr int64_t kNearStep = 256;     // steps of fewer bytes read neighbouring lines
 constexpr int kMostPrefetchMoves = 3;  // only the first loads are tried
