@@ -54,7 +54,10 @@ Result ResolveMulti(UOpContext& ctx, UOp root, std::string_view value) {
   UOPD_TRY(ir::Verify(ctx, root, ir::Level::kTensor));
   const schedule::Options defaults;
   schedule::MultiDeviceOptions options = {defaults.default_device, defaults.ring_threshold};
-  std::from_chars(value.data(), value.data() + value.size(), options.ring_threshold);
+  const char* const end = value.data() + value.size();
+  const auto read = std::from_chars(value.data(), end, options.ring_threshold);
+  if (!value.empty() && (read.ptr != end || read.ec != std::errc()))
+    return Invalid(Cat("ring threshold (", value, ") is no number"));
   return schedule::ResolveMulti(ctx, ir::Toposort(ctx, root), options);
 }
 
@@ -72,6 +75,13 @@ absl::StatusOr<schedule::KeptSplit> Split(UOpContext& ctx, UOp root, std::string
     stable[slot] = true;
     value.remove_prefix(std::min(end + 1, value.size()));
   }
+  const auto is_there = [&](size_t slot) {
+    return std::ranges::any_of(ir::Toposort(ctx, root), [&](UOp u) {
+      return u.Is(ir::Op::PARAM) && u.slot() == static_cast<int64_t>(slot);
+    });
+  };
+  for (size_t slot = 0; slot < stable.size(); ++slot)
+    if (stable[slot] && !is_there(slot)) return Invalid(Cat("the graph has no slot ", slot));
   UOPD_ASSIGN(const auto split, schedule::SplitKept(ctx, root, stable, DefaultTarget(), {}));
   if (!split) return Invalid("nothing is worth keeping");
   return *split;
@@ -96,8 +106,10 @@ Result LowerSoftmaxExponentials(UOpContext& ctx, UOp root, std::string_view) {
 Result SplitSoftmaxes(UOpContext& ctx, UOp root, std::string_view value) {
   UOPD_TRY(ir::Verify(ctx, root, ir::Level::kTensor));
   schedule::Options options;
-  if (!value.empty() && !absl::SimpleAtoi(std::string(value), &options.stage_bytes))
-    return absl::InvalidArgumentError("split_softmax takes the bytes that may be staged");
+  if (!value.empty() &&
+      (!absl::SimpleAtoi(std::string(value), &options.stage_bytes) || options.stage_bytes < 1)) {
+    return Invalid(Cat("split_softmax takes the bytes that may be staged, and got ", value));
+  }
   return schedule::SplitSoftmaxes(ctx, ir::Toposort(ctx, root), options);
 }
 

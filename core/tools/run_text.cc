@@ -58,6 +58,7 @@ class Runner {
         // equal choices.
         Runner of_kernel;
         of_kernel.target_ = target_;
+        of_kernel.sets_threads_ = sets_threads_;
         of_kernel.opts_ = opts_;
         of_kernel.options_ = options_;
         if (options_.opts != nullptr) of_kernel.options_.opts = &of_kernel.opts_;
@@ -80,15 +81,18 @@ class Runner {
     if (name == "target") return SetTarget(value);
     if (name == "threads") return SetThreads(value);
     if (name == "expr") {
+      UOPD_TRY(TakesNoValue(name, value));
       output_ = ir::RenderExpr(root_, 10000) + "\n";
       return absl::OkStatus();
     }
     for (const Pass& pass : Passes()) {
       if (pass.name != name) continue;
+      if (pass.value.empty()) UOPD_TRY(TakesNoValue(name, value));
       UOPD_ASSIGN(root_, pass.run(ctx_, root_, value));
       return absl::OkStatus();
     }
     if (name == "opts") {
+      UOPD_TRY(ComesBeforePasses(name));
       UOPD_ASSIGN(opts_, codegen::ParseOpts(value));
       options_.opts = &opts_;
       return absl::OkStatus();
@@ -98,6 +102,29 @@ class Runner {
       if (pass.name == name) return RunAlone(pass, value);
     }
     return Invalid(Cat("step (", name, ") is unknown"));
+  }
+
+  static absl::Status TakesNoValue(std::string_view step, std::string_view value) {
+    if (value.empty()) return absl::OkStatus();
+    return Invalid(Cat("step ", step, " takes no value, and got ", value));
+  }
+  // All passes take a kernel as the scheduler makes it.
+  absl::Status VerifyScheduled() {
+    UOPD_TRY(ir::Verify(ctx_, root_, ir::Level::kKernel));
+    const std::vector<ir::UOp> order = ir::Toposort(ctx_, root_);
+    const auto made = std::ranges::find_if(order, [](ir::UOp u) { return u.Is(ir::Op::BUFFER); });
+    if (made != order.end()) {
+      return WithNode(Invalid("a pass of codegen has made this array, and the first pass takes a "
+                              "kernel as the scheduler makes it"),
+                      {made - order.begin(), ir::PrintLine(*made, order)});
+    }
+    return absl::OkStatus();
+  }
+  // What a pass of codegen has used cannot change behind it.
+  absl::Status ComesBeforePasses(std::string_view step) const {
+    if (passes_ == 0 && !lowered_) return absl::OkStatus();
+    return Invalid(
+        Cat("step ", step, " comes after passes of codegen, which have used another one"));
   }
 
   // What earlier passes found out is kept for later ones. `value`: fast_math, noopt, the number of
@@ -133,8 +160,9 @@ class Runner {
   // All passes that come after the last one that was run, up to this one.
   absl::Status RunUntil(std::string_view name) {
     UOPD_ASSIGN(const std::span<const codegen::Pass> passes, codegen::PassesUpTo(name));
-    if (passes_ == 0) UOPD_TRY(ir::Verify(ctx_, root_, ir::Level::kKernel));
+    if (passes_ == 0) UOPD_TRY(VerifyScheduled());
     if (!work_) work_.emplace(ctx_, target_, options_);
+    if (passes.size() < passes_) return Invalid(Cat("a pass behind ", name, " was run already"));
     return Run(passes.subspan(std::min(passes_, passes.size())));
   }
 
@@ -146,6 +174,8 @@ class Runner {
     if (passes.size() == 1) {
       for (const std::string& note : work_->notes)
         Append(notes_, "; ", passes[0].name, ": ", note, "\n");
+      if (passes[0].name == "choose_opts")
+        Append(notes_, "; choose_opts: ", codegen::Text(work_->kernel.opts), "\n");
     }
     if (!passes.empty())
       passes_ = static_cast<size_t>(&passes.back() - codegen::Passes().data()) + 1;
@@ -170,8 +200,9 @@ class Runner {
       return Invalid(Cat("kernel (", number, ") is no number"));
     UOPD_ASSIGN(const schedule::Schedule s, Scheduled(""));
     if (wanted >= s.items.size() || s.items[wanted].kind != schedule::Item::kKernel) {
-      return Invalid(Cat("kernel (", number,
-                         ") is none of the kernels of this graph, which are: ", KernelNumbers(s)));
+      const std::string numbers = KernelNumbers(s);
+      return Invalid(Cat("kernel (", number, ") is none of the kernels of this graph, ",
+                         numbers.empty() ? "which has none" : Cat("which are: ", numbers)));
     }
     ir::UOpContext kernel;
     UOPD_ASSIGN(const ir::UOp sink, ir::Decode(kernel, s.items[wanted].graph, ir::Level::kKernel));
@@ -212,9 +243,11 @@ class Runner {
   }
 
   absl::Status Lower(std::string_view opts_text) {
-    UOPD_TRY(ir::Verify(ctx_, root_, ir::Level::kKernel));
+    UOPD_TRY(VerifyScheduled());
     codegen::Options options = options_;
     std::vector<codegen::Opt> opts;
+    if (options.opts != nullptr && !opts_text.empty())
+      return Invalid(Cat("step opts has chosen opts already, and lower got ", opts_text));
     options.noopt = opts_text == "noopt";
     if (!options.noopt && !opts_text.empty()) {
       UOPD_ASSIGN(opts, codegen::ParseOpts(opts_text));
@@ -227,7 +260,11 @@ class Runner {
 
   // The renderer of a language; "" is that of the target.
   absl::Status Render(std::string_view language) {
-    if (!lowered_) UOPD_TRY(Lower(""));
+    if (root_.Is(ir::Op::LINEAR)) {
+      if (!lowered_) UOPD_TRY(TakeLines());
+    } else {
+      UOPD_TRY(Lower(""));
+    }
     CodeFormat format = target_.format;
     if (language == "c") {
       format = CodeFormat::kC;
@@ -240,6 +277,16 @@ class Runner {
     } else if (!language.empty()) {
       return Invalid(Cat("language (", language, ") is none of c, llvm, ptx, amdgpu"));
     }
+    if (target_.blocks && (format == CodeFormat::kLlvmIr || format == CodeFormat::kC))
+      return Invalid(
+          "kernels of blocks have no text in the language of a CPU; target=ARCH names a GPU");
+    const std::string_view chips = format == CodeFormat::kPtx        ? "sm_"
+                                   : format == CodeFormat::kAmdgpuIr ? "gfx"
+                                                                     : "";
+    if (!target_.arch.starts_with(chips)) {
+      return Invalid(Cat("language (", language, ") is for chips whose names begin with ", chips,
+                         "; target=ARCH names one"));
+    }
     UOPD_ASSIGN(const render::Renderer* renderer, render::RendererFor(format));
     UOPD_ASSIGN(output_.emplace(),
                 renderer->render({ctx_, root_, lowered_->name, lowered_->variables, target_,
@@ -247,7 +294,25 @@ class Runner {
     return absl::OkStatus();
   }
 
+  // The lines of a text, or of passes that were run: `lowered_` for the renderer.
+  absl::Status TakeLines() {
+    UOPD_TRY(ir::Verify(ctx_, root_, ir::Level::kLinear));
+    lowered_.emplace();
+    if (work_) *lowered_ = std::move(work_->kernel);
+    lowered_->linear = root_;
+    if (lowered_->name.empty()) lowered_->name = "kernel";
+    if (work_) return absl::OkStatus();
+    for (const ir::UOp v : ir::Variables(ctx_, root_)) lowered_->variables.emplace_back(v.text());
+    for (const ir::UOp line : root_.srcs()) {
+      if (line.Is(ir::Op::PARAM))
+        lowered_->buffers.resize(
+            std::max(lowered_->buffers.size(), static_cast<size_t>(line.slot()) + 1));
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status SetTarget(std::string_view arch) {
+    UOPD_TRY(ComesBeforePasses("target"));
     if (arch == "gpu") {
       target_ = PlainGpuTarget();
     } else if (arch == "avx512" || arch == "amx") {
@@ -261,21 +326,26 @@ class Runner {
       for (const std::string_view name : GpuArchitectures()) Append(known, ", ", name);
       return Invalid(Cat("architecture (", arch, ") is none of ", known));
     }
-    if (work_) work_->target = target_;
+    if (target_.blocks && sets_threads_) return OnlyForCpus();
     return absl::OkStatus();
   }
 
+  static absl::Status OnlyForCpus() { return Invalid("step threads is for CPUs"); }
+
   absl::Status SetThreads(std::string_view number) {
+    UOPD_TRY(ComesBeforePasses("threads"));
+    if (target_.blocks) return OnlyForCpus();
     int threads = 0;
     if (!absl::SimpleAtoi(absl::string_view(number.data(), number.size()), &threads) || threads < 1)
       return Invalid(Cat("threads (", number, ") is no positive number"));
     target_.threads = threads;
-    if (work_) work_->target = target_;
+    sets_threads_ = true;
     return absl::OkStatus();
   }
 
   ir::UOpContext ctx_;
   Target target_ = DefaultTarget();
+  bool sets_threads_ = false;
   codegen::Options options_;
   std::vector<codegen::Opt> opts_;
   std::optional<codegen::KernelWork> work_;  // of the passes that were run alone

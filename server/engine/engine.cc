@@ -161,6 +161,7 @@ Engine::Engine(const Config& config, std::unique_ptr<GraphCompiler> graph_compil
              .compile = compile_,
              .devices = devices_,
              .sessions = sessions_,
+             .tenants = tenants_,
              .losses = losses_,
              .buffers = buffers_,
              .programs = programs_,

@@ -207,6 +207,9 @@ RunTerms RunCalls::TermsOf(Session* maybe_session, uint64_t request_id) {
     Session& session = *maybe_session;
     if (session.closed()) return NotFound(kSession, "session was closed while its request ran");
     if (request_id != 0 && session.cancelled().Has(request_id)) return CancelledById(request_id);
+    // A client that has left for good. One that stays hears it with its next call.
+    if (left && parts_.tenants.WasRemoved(session.tenant()))
+      return absl::CancelledError("the tenant's tokens were removed while its request ran");
     if (!left || session.waited_for()) return absl::OkStatus();
     const auto grace = parts_.sessions.grace();
     if (Session::Clock::now() < std::max(*left, session.last_use()) + grace) {

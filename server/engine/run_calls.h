@@ -15,6 +15,7 @@
 #include "server/engine/run/run_service.h"
 #include "server/engine/session/client_limits.h"
 #include "server/engine/session/session_table.h"
+#include "server/engine/session/tenant_table.h"
 
 namespace uopd::engine {
 
@@ -28,6 +29,7 @@ class RunCalls {
     CompileService& compile;
     DeviceSet& devices;
     SessionTable& sessions;
+    const TenantTable& tenants;
     Losses& losses;
     BufferCalls& buffers;
     ProgramCalls& programs;

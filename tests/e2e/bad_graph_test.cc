@@ -201,6 +201,7 @@ TEST(HugeGraphTest, IsRefusedAtTheLimitAndNamed) {
   client.Prepare(graph, &status);
   EXPECT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED) << status.error_message();
   EXPECT_THAT(status.error_message(), ::testing::HasSubstr("more than 1000000 nodes"));
+  EXPECT_THAT(status.error_message(), ::testing::HasSubstr("one too many"));
   ASSERT_TRUE(NodeOf(status)) << status.error_message();
   EXPECT_EQ(NodeOf(status)->node(), 1'000'000);
   ExpectServes(daemon);

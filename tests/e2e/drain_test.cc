@@ -163,6 +163,32 @@ TEST(DrainTest, AnUploadThatStopsIsNot) {
   EXPECT_LT(Clock::now() - begin, std::chrono::seconds(20));  // 30 s: the time of a drain
 }
 
+// A client that needs more than a second for what is on the way to it.
+TEST(DrainTest, ADownloadThatIsReadSlowlyIsWaitedFor) {
+  TemporaryFolder folder;
+  DaemonProcess daemon(folder.path());
+  Client client(daemon);
+  ASSERT_TRUE(client.OpenSession().ok());
+  const std::string data(12 << 20, 'a');
+  ASSERT_TRUE(client.Upload(1, data).ok());
+  grpc::ClientContext context;
+  v1::DownloadRequest request;
+  request.set_session_id(client.session());
+  request.set_handle(1);
+  const auto download = client.stub().Download(&context, request);
+  v1::DownloadResponse piece;
+  size_t came = 0;
+  for (int i = 0; download->Read(&piece); ++i) {
+    came += piece.data().size();
+    if (i == 0) daemon.Signal(SIGTERM);
+    if (i < 3) std::this_thread::sleep_for(std::chrono::milliseconds(1700));
+  }
+  const grpc::Status status = download->Finish();
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(came, data.size());
+  EXPECT_EQ(daemon.Wait(), 0);
+}
+
 TEST(DrainTest, CallsAndPipelinesHearThatTheDaemonIsShuttingDown) {
   TemporaryFolder folder;
   DaemonProcess daemon(folder.path(), {"--server-drain-timeout-ms=3s"});

@@ -143,10 +143,12 @@ TEST_F(PipelineTest, AfterAFailureAnEpochRunsNothing) {
   v1::PipelineRequest wrong = Execute(2, add, {Buffer(1), Buffer(77), Buffer(1)});
   std::vector<v1::PipelineRequest> calls = {Execute(1, add, {Buffer(1), Buffer(1), Buffer(1)}),
                                             wrong,
+                                            wrong,
                                             Execute(3, add, {Buffer(1), Buffer(1), Buffer(1)}),
                                             Execute(4, add, {Buffer(1), Buffer(1), Buffer(1)}),
                                             Execute(5, add, {Buffer(1), Buffer(1), Buffer(1)})};
-  const std::vector<uint64_t> epochs = {7, 7, 7, 8, 0};
+  // The failure of epoch 0 does not end the one of epoch 7.
+  const std::vector<uint64_t> epochs = {7, 7, 0, 7, 8, 0};
   for (size_t i = 0; i < calls.size(); ++i) {
     calls[i].set_epoch(epochs[i]);
     ASSERT_TRUE(stream_->Write(calls[i]));
@@ -154,7 +156,8 @@ TEST_F(PipelineTest, AfterAFailureAnEpochRunsNothing) {
   stream_->WritesDone();
   std::vector<int> codes;
   for (size_t i = 0; i < calls.size(); ++i) codes.push_back(Read().code());
-  EXPECT_THAT(codes, ElementsAre(0, grpc::StatusCode::NOT_FOUND, grpc::StatusCode::ABORTED, 0, 0));
+  EXPECT_THAT(codes, ElementsAre(0, grpc::StatusCode::NOT_FOUND, grpc::StatusCode::NOT_FOUND,
+                                 grpc::StatusCode::ABORTED, 0, 0));
   EXPECT_TRUE(stream_->Finish().ok());
   std::string bytes;
   ASSERT_TRUE(client_.Download(1, &bytes).ok());

@@ -152,6 +152,32 @@ TEST_F(TokenReloadTest, StreamsOfARemovedTenantEnd) {
   of_alice.TryCancel();
 }
 
+// Also if the run has a request id, with which it goes on when a client leaves.
+TEST_F(TokenReloadTest, WhatAPipelineOfARemovedTenantRunsEnds) {
+  const auto stub = Stub();
+  v1::OpenSessionResponse session;
+  grpc::ClientContext open, context;
+  AddToken(open, "bob");
+  AddToken(context, "bob");
+  ASSERT_TRUE(stub->OpenSession(&open, {}, &session).ok());
+  const auto stream = stub->Pipeline(&context);
+  v1::PipelineRequest message;
+  message.mutable_execute()->set_session_id(session.session_id());
+  message.mutable_execute()->set_request_id(1);
+  message.mutable_execute()->set_graph(LongGraph(int64_t{1} << 40));
+  *message.mutable_execute()->add_arguments() = Returned();
+  ASSERT_TRUE(stream->Write(message));
+  ASSERT_TRUE(Eventually(
+      [&] { return daemon_->Metric("uopd_device_busy_seconds_total{device=\"CPU:0\"}") > 0; }));
+  WriteTokens(Line("alice"));
+  Reload(1);
+  const auto begin = std::chrono::steady_clock::now();
+  v1::PipelineResponse answer;
+  while (stream->Read(&answer)) EXPECT_NE(answer.code(), 0);
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+}
+
 TEST_F(TokenReloadTest, AnUploadOfARemovedTenantEnds) {
   const auto stub = Stub();
   v1::OpenSessionResponse session;

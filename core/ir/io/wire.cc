@@ -89,6 +89,7 @@ class Decoder {
     const size_t i = nodes_.size();
     line_ = "unreadable";
     if (i >= limits_.max_nodes) {
+      line_ = "one too many";
       return Blame(
           absl::ResourceExhaustedError(Cat("graph has more than ", limits_.max_nodes, " nodes")),
           i);

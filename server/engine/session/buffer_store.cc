@@ -118,9 +118,10 @@ absl::Status BufferStore::Insert(uint64_t handle, Allocation allocation, uint64_
   if (handle == 0) return absl::InvalidArgumentError("buffer handle (0) is not a handle");
   UOPD_TRY(CheckGone(handle));
   MutexLock lock(mu_);
-  if (const size_t used = buffers_.size() + gone_.size(); used >= max_buffers_) {
+  const size_t most = max_buffers_.load(std::memory_order_relaxed);
+  if (const size_t used = buffers_.size() + gone_.size(); used >= most) {
     return absl::ResourceExhaustedError(
-        Cat("session has ", used, " buffers, limits.session_buffers is ", max_buffers_));
+        Cat("session has ", used, " buffers, limits.session_buffers is ", most));
   }
   const auto [entry, added] = buffers_.try_emplace(handle, Entry{std::move(allocation), ++clock_});
   if (!added) return absl::InvalidArgumentError(Cat("buffer ", handle, " exists already"));

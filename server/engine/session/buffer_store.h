@@ -63,6 +63,8 @@ class BufferStore {
   ~BufferStore();
 
   Quota& quota() { return quota_; }
+  // Buffers that exist stay, also above the new limit.
+  void set_max_buffers(size_t most) { max_buffers_.store(most, std::memory_order_relaxed); }
 
   // Makes a zero-filled buffer. INVALID_ARGUMENT: the handle is 0 or in use.
   absl::Status Create(uint64_t handle, DeviceState& device, uint64_t bytes) UOPD_EXCLUDES(mu_);
@@ -147,7 +149,7 @@ class BufferStore {
   void SetFilled(Entry& entry, uint64_t filled) UOPD_REQUIRES(mu_);
 
   Quota& quota_;
-  const size_t max_buffers_;
+  std::atomic<size_t> max_buffers_;
   std::atomic<size_t> unfilled_{0};  // buffers larger than kLittle whose `filled` is not kAll
   mutable Mutex mu_;
   uint64_t clock_ UOPD_GUARDED_BY(mu_) = 0;  // the latest version given

@@ -51,6 +51,10 @@ void SessionTable::set_options(const SessionOptions& options) {
   MutexLock lock(mu_);
   options_ = options;
   for (auto& [name, peer] : peers_) peer.quota->set_limit(options.peer_bytes);
+  for (auto& [id, session] : by_id_) {
+    session->quota().set_limit(options.session_bytes);
+    session->buffers().set_max_buffers(options.session_buffers);
+  }
 }
 
 absl::StatusOr<SessionUse> SessionTable::Open(std::chrono::milliseconds ttl, const Opener& opener) {

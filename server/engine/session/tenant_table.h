@@ -26,6 +26,11 @@ class TenantTable {
     MutexLock lock(mu_);
     return tenants_;
   }
+  // Whether no token leads to this tenant any more.
+  bool WasRemoved(const std::string& tenant) const UOPD_EXCLUDES(mu_) {
+    const auto now = Now();
+    return now != nullptr && now->required() && !now->names().contains(tenant);
+  }
   // A number that grows with each change.
   uint64_t version() const { return version_.load(std::memory_order_acquire); }
 

@@ -32,7 +32,7 @@ class CacheExportStream final
   void OnWriteDone(bool ok) override {
     EndWait();          // no effect if cancelled: this write then fails
     sent_.unread = {};  // the charge stays: the message keeps its memory
-    if (!ok) return End(absl::CancelledError("client does not read any more"));
+    if (!ok) return End(WriteFailed());
     Post();
   }
 
@@ -103,7 +103,7 @@ class CacheImportStream final
 
   void OnWriteDone(bool ok) override {
     EndWait();
-    if (!ok) return End(absl::CancelledError("client does not read any more"));
+    if (!ok) return End(WriteFailed());
     if (last_ || !failed_.ok()) return End(failed_);
     Read();
   }

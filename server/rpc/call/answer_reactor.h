@@ -33,7 +33,7 @@ class WatchedAnswer final : public WatchedStream {
     wait_.Begin(NowNs());
   }
   void EndIfIdle(int64_t now_ns, const WatchLimits& limits) override {
-    if (wait_.Overdue(now_ns - times_ * IdleLimitNs(limits))) context_.TryCancel();
+    if (wait_.Overdue(now_ns - times_ * IdleLimitNs(limits, WaitFor::kRoom))) context_.TryCancel();
   }
 
  private:

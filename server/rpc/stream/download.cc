@@ -33,7 +33,7 @@ class Download final : public StreamReactor<grpc::ServerWriteReactor<v1::Downloa
     // Before the end of the stream, so that a client that has it finds room in its session.
     charge_ = {};
     unread_ = {};
-    if (!ok) return End(absl::CancelledError("client does not read any more"));
+    if (!ok) return End(WriteFailed());
     if (next_ == end_) return End(absl::OkStatus());
     Next();
   }

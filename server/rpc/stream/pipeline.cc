@@ -63,7 +63,7 @@ class Pipeline final
 
   // A client may send nothing for any time. A client that does not read its answers may not.
   void EndIfIdle(int64_t now_ns, const WatchLimits& limits) override {
-    if (wait_.Overdue(now_ns - IdleLimitNs(limits))) context_.TryCancel();
+    if (wait_.Overdue(now_ns - IdleLimitNs(limits, WaitFor::kRoom))) context_.TryCancel();
     const bool revoked = !scope_.CheckToken().ok();
     if (!limits.draining && !revoked) return;
     if (revoked) cancellation_->Cancel();
@@ -133,6 +133,8 @@ class Pipeline final
           Cat("an earlier call of epoch ", current_.epoch(), " of the pipeline failed")));
     }
     if (!request.refused.ok()) return Answered(request.refused);
+    if (current_.call_case() == v1::PipelineRequest::CALL_NOT_SET)
+      return Answered(absl::InvalidArgumentError("the message has no call"));
     if (absl::Status status = scope_.CheckToken(); !status.ok()) return Answered(status);
     auto work = engine_.gate().Begin();
     if (!work.ok()) return Answered(work.status());
@@ -316,7 +318,8 @@ class Pipeline final
       if (session_) session_->NoteServed(current_.sequence());
     } else {
       answer_.clear_result();
-      failed_epoch_ = current_.epoch();
+      // Nothing depends on calls of epoch 0.
+      if (current_.epoch() != 0) failed_epoch_ = current_.epoch();
     }
     FillError(status, &answer_);
     RecordEnd(engine_, method_, request_, status);
@@ -339,7 +342,7 @@ class Pipeline final
   Method method_ = Method::kPipeline;  // of current_
   engine::Charge charge_;              // of current_
   v1::PipelineResponse answer_;
-  uint64_t failed_epoch_ = 0;       // of the last call that failed
+  uint64_t failed_epoch_ = 0;       // of the last call of an epoch that failed
   engine::RequestContext request_;  // of current_; the stream's cancellation ends it
   engine::SessionUse session_;
   std::optional<engine::ResolvedRequest> wanted_;  // of an Execute

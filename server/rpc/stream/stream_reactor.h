@@ -15,6 +15,7 @@
 #include <memory>
 #include <utility>
 
+#include "server/engine/base/shutting_down.h"
 #include "server/rpc/call/answer_reactor.h"
 #include "server/rpc/call/call_scope.h"
 #include "server/rpc/call/request_record.h"
@@ -46,7 +47,7 @@ class StreamReactor : public Reactor,
     self_ = nullptr;  // *this may be gone
   }
   void EndIfIdle(int64_t now_ns, const WatchLimits& limits) override {
-    if (wait_.Overdue(now_ns - IdleLimitNs(limits)) || !scope_.CheckToken().ok())
+    if (wait_.Overdue(now_ns - IdleLimitNs(limits, WaitFor::kRoom)) || !scope_.CheckToken().ok())
       context_.TryCancel();
   }
 
@@ -64,6 +65,12 @@ class StreamReactor : public Reactor,
   virtual void Cancelled() {}
   // Lets go of what the stream holds for others, before the client hears the status.
   virtual void LetGo() {}
+
+  // Why a message did not reach the client. gRPC does not say it.
+  absl::Status WriteFailed() const {
+    if (engine_.gate().draining()) return engine::ShuttingDown();
+    return absl::CancelledError("client does not read any more");
+  }
 
   // Keeps the stream alive for a task that works for it. `self` is this object.
   template <class Stream>

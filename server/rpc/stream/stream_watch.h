@@ -23,11 +23,17 @@ struct WatchLimits {
   bool draining = false;
 };
 
+enum class WaitFor : uint8_t {
+  kMessage,  // that the client sends
+  kRoom,     // until the client has read some of what was sent
+};
+
 // The time that a client may take to read what is sent to it, or to send what comes next. A daemon
-// that shuts down waits for a client that goes on, and not for one that does nothing.
-inline int64_t IdleLimitNs(const WatchLimits& limits) {
-  constexpr std::chrono::milliseconds kDraining{1000};
-  return std::chrono::nanoseconds(limits.draining ? std::min(kDraining, limits.idle) : limits.idle)
+// that shuts down waits for a client that goes on, and not for one that does nothing. A slow client
+// reads for seconds from the buffers on the way before the daemon sees that there is room again.
+inline int64_t IdleLimitNs(const WatchLimits& limits, WaitFor what) {
+  const std::chrono::milliseconds draining(what == WaitFor::kRoom ? 10'000 : 1000);
+  return std::chrono::nanoseconds(limits.draining ? std::min(draining, limits.idle) : limits.idle)
       .count();
 }
 

@@ -34,7 +34,8 @@ class Upload final : public StreamReactor<grpc::ServerReadReactor<v1::UploadRequ
 
   void EndIfIdle(int64_t now_ns, const WatchLimits& limits) override {
     const absl::Status allowed = scope_.CheckToken();
-    if (!wait_.Overdue(allowed.ok() ? now_ns - IdleLimitNs(limits) : now_ns)) return;
+    if (!wait_.Overdue(allowed.ok() ? now_ns - IdleLimitNs(limits, WaitFor::kMessage) : now_ns))
+      return;
     End(!allowed.ok()     ? allowed
         : limits.draining ? engine::ShuttingDown()
                           : absl::DeadlineExceededError(
@@ -62,6 +63,8 @@ class Upload final : public StreamReactor<grpc::ServerReadReactor<v1::UploadRequ
     }
     UOPD_ASSIGN(charge_, engine_.clients().ChargeMessage(BytesOf(message_)));
     if (session_id_.empty()) {
+      if (message_.session_id().empty())
+        return absl::InvalidArgumentError("the first message of the upload names no session");
       session_id_ = message_.session_id();
       NameCaller(context_, session_id_, request().caller);
       handle_ = message_.buffer().handle();

@@ -71,14 +71,14 @@ class TuneStream final : public StreamReactor<grpc::ServerWriteReactor<v1::Watch
   void OnWriteDone(bool ok) override {
     EndWait();          // no effect if cancelled: this write then fails
     sent_.unread = {};  // the charge stays: the message keeps its memory
-    if (!ok) return End(absl::CancelledError("client does not read any more"));
+    if (!ok) return End(WriteFailed());
     if (more_) return Post();
     busy_.store(false, std::memory_order_release);
   }
 
   // Called ten times a second.
   void EndIfIdle(int64_t now_ns, const WatchLimits& limits) override {
-    if (wait_.Overdue(now_ns - IdleLimitNs(limits))) context_.TryCancel();
+    if (wait_.Overdue(now_ns - IdleLimitNs(limits, WaitFor::kRoom))) context_.TryCancel();
     if (!TryEnter()) return;
     const bool new_things = op_ != nullptr && (op_->version() != version_ || IsReplaced());
     if (new_things || limits.draining || cancellation_->cancelled() || !scope_.CheckToken().ok())

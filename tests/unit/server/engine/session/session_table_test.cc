@@ -186,6 +186,17 @@ TEST_F(SessionTableTest, LimitsHold) {
   (*one)->quota().Give(1000);
 }
 
+TEST_F(SessionTableTest, OtherLimitsAreThoseOfOpenSessionsToo) {
+  const auto session = *table_.Open(milliseconds(0));
+  options_.session_bytes = 600;
+  table_.set_options(options_);
+  EXPECT_THAT(StatusText(session->quota().Take(601)), testing::HasSubstr("session_bytes (600)"));
+  options_.session_bytes = 1200;
+  table_.set_options(options_);
+  EXPECT_TRUE(session->quota().Take(1200).ok());
+  session->quota().Give(1200);
+}
+
 TEST_F(SessionTableTest, OnePeerMayHaveSoManyAndOthersTheirs) {
   options_.max_peer_sessions = 1;
   table_.set_options(options_);
