@@ -181,6 +181,37 @@ TEST_F(LongRunTest, AnIdCanBeCancelled) {
   ExpectServes(daemon_);
 }
 
+TEST_F(LongRunTest, AnIdThatWaitsForItsTurnCanBeCancelled) {
+  client_.Prepare(LongGraph(kDays));
+  grpc::Status ahead, waits;
+  const auto run = [&](uint64_t id, grpc::Status* status) {
+    return std::thread([this, id, status] {
+      v1::ExecuteResponse response;
+      *status = ExecuteFor(client_, LongGraph(kDays), id, std::chrono::minutes(2), &response);
+    });
+  };
+  const auto cancel = [&](uint64_t id) {
+    v1::CancelExecuteRequest request;
+    request.set_session_id(client_.session());
+    request.set_request_id(id);
+    v1::CancelExecuteResponse response;
+    grpc::ClientContext context;
+    EXPECT_TRUE(client_.stub().CancelExecute(&context, request, &response).ok());
+  };
+  std::thread first = run(9, &ahead);
+  EXPECT_TRUE(Eventually([&] { return daemon_.Metric("uopd_rpc_in_flight") == 1; }));
+  std::thread second = run(10, &waits);
+  EXPECT_TRUE(Eventually([&] { return daemon_.Metric("uopd_rpc_in_flight") == 2; }));
+  cancel(10);
+  second.join();
+  EXPECT_EQ(waits.error_code(), StatusCode::CANCELLED) << waits.error_message();
+  EXPECT_THAT(waits.error_message(), HasSubstr("request id (10)"));
+  EXPECT_EQ(daemon_.Metric("uopd_rpc_in_flight"), 1) << "the call ahead goes on";
+  cancel(9);
+  first.join();
+  ExpectServes(daemon_);
+}
+
 TEST_F(LongRunTest, AnIdOfAPipelineCanBeCancelled) {
   client_.Prepare(LongGraph(kDays));
   v1::PipelineRequest message;

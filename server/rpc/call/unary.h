@@ -230,11 +230,16 @@ grpc::ServerUnaryReactor* ServeExecute(engine::Engine& engine, const Incoming& i
   return ServeLater(std::move(call), session_id, [&](UnaryCallPtr waiting) {
     engine::RequestContext& request = waiting->request();
     engine::Admission admission = waiting->TakeAdmission();
+    // CancelExecute ends the wait for a turn as well.
+    const uint64_t id = message.request_id();
+    if (id != 0) session.cancelled().Watch(id, request.cancellation);
     session.strand().Post(
         std::move(admission), request,
-        [call = std::move(waiting), held = *std::move(used), wanted = std::move(wanted),
-         start](engine::Strand::Turn turn) mutable {
+        [call = std::move(waiting), held = *std::move(used), wanted = std::move(wanted), start,
+         id](engine::Strand::Turn turn) mutable {
           absl::Status begun = call->EndQueue();
+          if (id != 0) held->cancelled().Unwatch(id);
+          if (!begun.ok() && held->cancelled().Has(id)) begun = engine::CancelledById(id);
           if (begun.ok()) begun = call->CheckUnread();  // those ahead may have left theirs unread
           engine::RequestContext& request = call->request();
           engine::Session& session = *held;

@@ -13,11 +13,12 @@
 namespace uopd::codegen {
 namespace {
 
+// The numbers here are no facts of a machine. They were chosen so that the model prefers the tiles
+// that take the least time.
+//
 // The model tries at most so many copies of one axis.
 constexpr int64_t kMostCopies = 16;
-// The numbers below are no facts of a machine. They were chosen so that the model prefers the tiles
-// that take the least time. The part of the time of loads from the
-// second-level cache that multiply-adds do not hide.
+// The part of the time of loads from the second-level cache that multiply-adds do not hide.
 constexpr double kNotHidden = 0.3;
 constexpr int64_t kWayBytes = 4096;  // addresses so far apart share a set of the first-level cache
 constexpr double kVectorBytes = 16;  // at least: a load of several lanes
