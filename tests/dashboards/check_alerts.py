@@ -36,9 +36,9 @@ CAUSES = {}  # by alert
 def compress(rules):
   """Rules whose times are divided by FACTOR: ranges, `for`, and those that are written in seconds. What the alert about searches waits for
   takes its own time, so its ranges stay longer."""
-  rules = re.sub(r"(uopd_tune_(?:queue|candidates_total)\[)30m", r"\g<1>150m", rules)
+  rules = re.sub(r"(uopd_tune_(?:queue|candidates_total)(?:\[| offset ))30m", r"\g<1>150m", rules)
   def shorter(match): return f"{match[1]}{max(int(float(match[2]) * UNITS[match[3]] * 1000 / FACTOR), 1)}ms"
-  rules = re.sub(r"(\[|for: )(\d+)([smh])", shorter, rules)
+  rules = re.sub(r"(\[|for: |offset )(\d+)([smh])", shorter, rules)
   rules = rules.replace("< 15 * 60", f"< 15 * 60 / {FACTOR}")
   return re.sub(r'(pool_oldest_wait_seconds\{[^}]*\}) > 60', rf"\1 > 60 / {FACTOR}", rules)
 
