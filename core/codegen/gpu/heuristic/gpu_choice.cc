@@ -4,6 +4,7 @@
 #include "core/codegen/gpu/grid.h"
 
 namespace uopd::codegen {
+
 bool GpuChoice::Add(OptKind kind, size_t axis, int64_t amount, int64_t warps) {
   if (!plan.Add({kind, static_cast<int>(axis), amount, warps}).ok()) return false;
   if (kind != OptKind::kPack && kind != OptKind::kTensorCore)
