@@ -164,6 +164,20 @@ TEST_F(PipelineTest, AfterAFailureAnEpochRunsNothing) {
   EXPECT_THAT(Floats(bytes), ElementsAre(8)) << "three of the four additions";
 }
 
+TEST_F(PipelineTest, WhatNamesNoCallOrNoSessionIsAnError) {
+  ASSERT_TRUE(stream_->Write(v1::PipelineRequest()));
+  const v1::PipelineResponse answer = Read();
+  EXPECT_EQ(answer.code(), grpc::StatusCode::INVALID_ARGUMENT) << answer.message();
+  grpc::ClientContext context;
+  v1::UploadResponse done;
+  const auto upload = client_.stub().Upload(&context, &done);
+  v1::UploadRequest chunk;
+  chunk.set_data("a");
+  upload->Write(chunk);
+  upload->WritesDone();
+  EXPECT_EQ(upload->Finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
 TEST_F(PipelineTest, DownloadsAtMostOneChunk) {
   std::string data(3 << 20, '\0');
   for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(i * 7 + i / 1000);
