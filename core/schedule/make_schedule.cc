@@ -120,12 +120,12 @@ class Builder {
     for (const NodeInfo& info : fusion.info)
       in_memory.push_back(info.realised >= 0 || info.staged >= 0);
     fuse.in_memory = &in_memory;
-    constraints.Add(fusion.cuts);
+    constraints.AddCuts(fusion);
     // Terminates: every further round adds a constraint on a node, and nodes are finitely many.
     for (int cuts = 0;;) {
       UOPD_TRY(Fuse(ctx_, accesses_, fuse, fusion));
       const size_t before = constraints.size();
-      constraints.Add(fusion.cuts);
+      constraints.AddCuts(fusion);
       if (constraints.size() > before) continue;
       if (cuts++ < kMaxCutRounds) LimitSizes(fusion, fuse.limits, constraints);
       if (constraints.size() > before) continue;

@@ -12,6 +12,7 @@
 #include "core/schedule/fusion/memory_runs.h"
 #include "core/schedule/fusion/new_roots.h"
 #include "core/schedule/fusion/realise_costs.h"
+#include "core/schedule/fusion/reduce_cuts.h"
 #include "core/schedule/fusion/sharing.h"
 #include "core/schedule/fusion/staging.h"
 #include "core/schedule/fusion/tiled_products.h"
@@ -39,6 +40,7 @@ class Fuser {
         new_roots_(ctx, accesses, *options.constraints, f),
         sharing_(f, options),
         costs_(ctx, f, picked_, options),
+        reduce_cuts_(ctx, accesses, f, picked_, options, costs_),
         staging_(ctx, f, picked_, options),
         tiled_products_(ctx, accesses, options, f) {}
 
@@ -221,9 +223,8 @@ class Fuser {
     // Two kernels, or two loops of one, may add up in two orders: what is computed for several uses
     // would have two values.
     const bool once = info.demands.size() > 1 && Rounds(u);
-    const bool realise =
-        (must || once || trips * info.work > realised || RealiseCosts::IsCrowded(u, info)) &&
-        !OnlyStored(u);
+    const bool at_once = must || once || RealiseCosts::IsCrowded(u, info);
+    const bool realise = (at_once || trips * info.work > realised) && !OnlyStored(u);
     for (const bool may_cut : {true, false}) {
       if (must) break;
       const auto plan = staging_.Plan(u, trips, may_cut);
@@ -231,7 +232,7 @@ class Fuser {
       if (plan->cuts.empty()) return StageValue(u, *plan);
       for (const RangeCut& cut : plan->cuts) WantCut(f_.roots[info.demands[0].root], cut);
     }
-    if (realise) return Realise(u, false);
+    if (realise && (at_once || !reduce_cuts_.Want(u))) return Realise(u, false);
     for (uint32_t k = 0; k < f_.at(u).demands.size() && !ctx_.Interrupted(4); ++k) Propagate(u, k);
   }
 
@@ -424,12 +425,11 @@ class Fuser {
           index[static_cast<size_t>(a)] = ctx_.Idx(0);
           continue;
         }
-        const UOp range = ir::Range(ctx_, size, f_.roots[d.root].next_range++, AxisType::REDUCE);
-        index[static_cast<size_t>(a)] = range;
-        if (picks.Collapses(Position(u), in.size(), a)) picked_.insert(range.id());
-        d.reduce_ranges.push_back(range);
-        loops.push_back(range);
+        const size_t first = d.reduce_ranges.size();
+        index[static_cast<size_t>(a)] = reduce_cuts_.MakeLoops(u, a, size, d.root, d.reduce_ranges);
+        if (picks.Collapses(Position(u), in.size(), a)) picked_.insert(d.reduce_ranges[first].id());
       }
+      loops.insert(loops.end(), d.reduce_ranges.begin(), d.reduce_ranges.end());
       f_.loops.push_back(std::move(loops));
       staging_.NoteReduce(u);
       ask(u.src(0), accesses_.At(index, d.access->gate), static_cast<uint32_t>(f_.loops.size() - 1),
@@ -468,6 +468,7 @@ class Fuser {
   absl::flat_hash_map<int64_t, int> uses_of_slot_;
   absl::flat_hash_set<uint32_t> picked_;  // ids of ranges that picking sums lose (picks.h)
   RealiseCosts costs_;
+  ReduceCuts reduce_cuts_;
   Staging staging_;
   TiledProducts tiled_products_;
   // (position, root, access, after) -> number of the demand, after the first kFewDemands of a node.
@@ -486,16 +487,20 @@ UOp Fusion::MaybeOnlyStore(UOp u) const {
   return u.src(0).Is(Op::PARAM) || u.src(0) == store.src(0) ? store : UOp();
 }
 
-void Constraints::Add(const std::vector<AxisCut>& more) {
+void Constraints::AddCuts(const Fusion& attempt) {
   auto divides = [](const AxisCut& a, const AxisCut& b) {
     return a.node != b.node || a.axis != b.axis || b.stride % a.stride == 0;
   };
-  for (const AxisCut& cut : more) {
-    const auto next = cuts.lower_bound(cut);
-    if (next != cuts.end() && !divides(cut, *next)) continue;
-    if (next != cuts.begin() && !divides(*std::prev(next), cut)) continue;
-    cuts.insert(next, cut);
-  }
+  const auto add = [&](const std::vector<AxisCut>& more, std::set<AxisCut>& all) {
+    for (const AxisCut& cut : more) {
+      const auto next = all.lower_bound(cut);
+      if (next != all.end() && !divides(cut, *next)) continue;
+      if (next != all.begin() && !divides(*std::prev(next), cut)) continue;
+      all.insert(next, cut);
+    }
+  };
+  add(attempt.cuts, cuts);
+  add(attempt.reduce_cuts, reduce_cuts);
 }
 
 void Fusion::Restart() {
@@ -510,6 +515,7 @@ void Fusion::Restart() {
   sources.clear();
   staged.clear();
   cuts.clear();
+  reduce_cuts.clear();
   stores.clear();
   std::erase_if(storages, [](const Storage& s) { return s.kind == Storage::kTemporary; });
 }

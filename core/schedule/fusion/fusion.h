@@ -172,6 +172,9 @@ struct Fusion {
   std::vector<uint32_t> sources;            // numbers of demands (Demand::sources)
   std::vector<StagedValue> staged;
   std::vector<AxisCut> cuts;  // cuts with which more values could be staged, for the next attempt
+  // Cuts of reductions with which fewer values need be realised, for the next attempt
+  // (reduce_cuts.h). Their `node` is the REDUCE, and their `axis` one of the axes of its source.
+  std::vector<AxisCut> reduce_cuts;
   absl::flat_hash_map<int64_t, int32_t> slot_storage;  // slot -> index into storages
   absl::flat_hash_map<uint32_t, std::pair<uint32_t, uint32_t>> stores;  // STORE id -> root, output
 
@@ -192,13 +195,16 @@ struct Constraints {
   absl::flat_hash_set<uint32_t> realise;  // nodes that must be realised
   absl::flat_hash_set<uint32_t> alone;    // STOREs and nodes that must not share a kernel
   std::set<AxisCut> cuts;                 // of one axis, each stride divides the next larger one
+  std::set<AxisCut> reduce_cuts;          // the same of reductions
   // Nodes that a divided kernel writes at the end of one of its parts (LimitSizes), with the
   // number of the part. Nodes of one part may share a kernel with each other and with nothing else.
   absl::flat_hash_map<uint32_t, int32_t> parts;
   int32_t n_parts = 0;
-  size_t size() const { return realise.size() + alone.size() + cuts.size() + parts.size(); }
-  // Adds those cuts that keep the invariant of `cuts`.
-  void Add(const std::vector<AxisCut>& more);
+  size_t size() const {
+    return realise.size() + alone.size() + cuts.size() + reduce_cuts.size() + parts.size();
+  }
+  // Adds those cuts that the attempt wants and that keep the invariant of `cuts`.
+  void AddCuts(const Fusion& attempt);
 };
 
 struct FusionOptions {

@@ -20,6 +20,11 @@ class RealiseCosts {
   // loop that its access uses.
   std::span<const ir::UOp> NeededLoops(const Demand& d) const;
 
+  // How often a demand of u would compute it.
+  double TripsOf(ir::UOp u, const Demand& d) const {
+    return Trips(d, options_.picks->Picking(f_.position[u.id()]));
+  }
+
   // How often all demands together would compute u; 0 if recomputing u costs nothing.
   double Trips(ir::UOp u) const;
 

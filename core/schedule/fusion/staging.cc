@@ -2,7 +2,6 @@
 #include "core/schedule/fusion/staging.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "core/ir/graph.h"
 #include "core/ir/verify/spec.h"
@@ -22,7 +21,6 @@ constexpr double kCachedLoss = 1.0 / 64;  // share of the lost tiles that counts
 constexpr double kUnitWork = 256;  // of a processor with blocks: with less each they do not pay
 constexpr int64_t kStagesOfAKernel = 3;   // limit of the staged bytes of a kernel, in stage_bytes
 constexpr size_t kMaxStagedDemands = 16;  // a node with more demands is not staged
-constexpr size_t kMaxCutSteps = 64;  // nodes that MaybeCutOf visits; larger indices are not cut
 constexpr int64_t kMostOnlineBytes = int64_t{1} << 40;  // of a row that needs no array
 constexpr int kMaxWay = 64;        // nodes that LostBelow follows down to a reduction
 constexpr int64_t kMaxRange = 61;  // highest axis id that has a bit of its own in UsedRanges
@@ -127,39 +125,17 @@ LoopList Staging::CommonLoops(const NodeInfo& info) const {
   return common;
 }
 
-// The cut of an output loop that the indices use only in quotients and remainders by constants.
-// Nullopt if they use the whole loop, if its size is not constant, or if no cut fits all uses.
-std::optional<RangeCut> Staging::MaybeCutOf(UOp range, std::span<const UOp> indices) const {
-  const UOp size = range.src(0);
-  if (range.axis_type() != ir::AxisType::LOOP || !size.Is(Op::CONST)) return std::nullopt;
-  RangeCut cut = {range, 1, size.const_int()};
-  absl::InlinedVector<UOp, 16> stack(indices.begin(), indices.end());
-  for (size_t steps = 0; !stack.empty(); ++steps) {
-    const UOp u = stack.back();
-    stack.pop_back();
-    if (u == range || steps == kMaxCutSteps) return std::nullopt;
-    if (!u.Is({Op::FLOORDIV, Op::FLOORMOD}) || u.src(0) != range || !u.src(1).Is(Op::CONST)) {
-      stack.insert(stack.end(), u.srcs().begin(), u.srcs().end());
-      continue;
-    }
-    const int64_t by = u.src(1).const_int();
-    if (by <= 0) return std::nullopt;
-    if (u.Is(Op::FLOORDIV))
-      cut.outer = std::gcd(cut.outer, by);
-    else if (size.const_int() % by == 0)
-      cut.inner = std::lcm(cut.inner, by);
-    else
-      return std::nullopt;
-  }
-  if (cut.outer <= cut.inner || cut.outer % cut.inner != 0) return std::nullopt;
-  return cut;
+// The cut of an output loop, see range_cut.h.
+std::optional<RangeCut> Staging::MaybeOutputCut(UOp range, std::span<const UOp> indices) {
+  if (range.axis_type() != ir::AxisType::LOOP) return std::nullopt;
+  return MaybeCutOf(range, indices);
 }
 
 // True if the demand uses only a part of some loop, so that a cut is possible.
 bool Staging::UsesAPart(const Demand& d) const {
   return std::ranges::any_of(f_.loops[d.loops], [&](UOp range) {
     return (d.access->ranges & UsedRanges::Bit(range)) != 0 &&
-           MaybeCutOf(range, d.access->index).has_value();
+           MaybeOutputCut(range, d.access->index).has_value();
   });
 }
 
@@ -210,7 +186,7 @@ std::optional<StagePlan> Staging::Cut(UOp u, LoopList& loops, bool may_cut, doub
     plan.loops.erase(unused, plan.loops.end());
     for (size_t i = 0; may_cut && !kept.empty() && i < plan.loops.size(); ++i) {
       if ((whole & UsedRanges::Bit(plan.loops[i])) != 0) continue;
-      if (const auto cut = MaybeCutOf(plan.loops[i], kept)) plan.cuts.push_back(*cut);
+      if (const auto cut = MaybeOutputCut(plan.loops[i], kept)) plan.cuts.push_back(*cut);
     }
   }
   plan.elements = static_cast<int64_t>(elements);

@@ -42,16 +42,10 @@
 #include <vector>
 
 #include "core/schedule/fusion/fusion.h"
+#include "core/schedule/fusion/range_cut.h"
 #include "core/schedule/fusion/used_ranges.h"
 
 namespace uopd::schedule {
-
-// Cuts a loop over the output into three: over multiples of `outer`, over multiples of `inner`
-// below `outer`, and over the elements below `inner`. The agreed indices do not use the middle one.
-struct RangeCut {
-  ir::UOp range;
-  int64_t inner = 1, outer = 1;
-};
 
 // Loops, outermost first. Inlined, because plans are made and dropped often.
 using LoopList = absl::InlinedVector<ir::UOp, 8>;
@@ -99,7 +93,7 @@ class Staging {
   int64_t MostBytes(ir::UOp u) const;
   // The size of a loop of the plan, without the middle part if the plan cuts it.
   double UsedSize(const StagePlan& plan, ir::UOp range);
-  std::optional<RangeCut> MaybeCutOf(ir::UOp range, std::span<const ir::UOp> indices) const;
+  static std::optional<RangeCut> MaybeOutputCut(ir::UOp range, std::span<const ir::UOp> indices);
   bool UsesAPart(const Demand& d) const;
   // The REDUCE whose terms have the loops of the demand; null if there is none.
   ir::UOp MaybeReduceOf(const Demand& d) const;

@@ -200,15 +200,19 @@ Tensor BitcastSizes(const Tensor& t, Dtype dtype, Site site) {
     sizes.back() = last.Is(Op::CONST) ? last : ir::CanonicalSize(ctx, last);
     return Cornered(BitcastSizes(Boxed(t, site), dtype, site), sizes, site);
   }
-  const Tensor shift = IotaLike(t, parts, wide) * bits;
   Dims dims = t.dims();
   if (to > from) {
     dims.back() /= parts;
     dims.push_back(parts);
     const Tensor words = t.Bitcast(narrow, site).Cast(wide, site).Reshape(dims, site);
-    return (words << shift).Sum({-1}, false, site).Cast(wide, site).Bitcast(dtype, site);
+    // No sum, which would be a kernel of its own: what uses the words computes them.
+    Tensor all = words.Select(-1, 0, site);
+    for (int64_t i = 1; i < parts; ++i)
+      all = all | (words.Select(-1, i, site) << Operand(i * bits, site));
+    return all.Bitcast(dtype, site);
   }
   dims.back() *= parts;
+  const Tensor shift = IotaLike(t, parts, wide) * bits;
   const Tensor words = t.Bitcast(wide, site).Unsqueeze(-1, site) >> shift;
   return words.Cast(narrow, site).Reshape(dims, site).Bitcast(dtype, site);
 }

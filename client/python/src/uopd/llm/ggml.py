@@ -25,15 +25,15 @@ def _half(b: Tensor, at: int) -> Tensor:
   return b[:, at:at + 2].bitcast(dtypes.float16).float()
 
 
-def _nibbles(q: Tensor) -> Tensor:
-  """The low halves of bytes, then the high halves, along the last axis: (..., k) to (..., 2 k)."""
-  return (q & 15).cat(q >> 4, dim=-1)
-
-
 def _bits(b: Tensor, per: int) -> Tensor:
   """Bytes (..., k) as numbers of `per` bits, the lowest first, in a new axis before the last one: (..., 8 / per, k)."""
-  shifts = Tensor([i * per for i in range(8 // per)], dtype=dtypes.uint8)
+  shifts = Tensor.arange(0, 8, per, dtype=dtypes.uint8)
   return (b.unsqueeze(-2) >> shifts.reshape(-1, 1)) & (1 << per) - 1
+
+
+def _nibbles(q: Tensor) -> Tensor:
+  """The low halves of bytes, then the high halves, along the last axis: (..., k) to (..., 2 k)."""
+  return _bits(q, 4).flatten(-2)
 
 
 def _signed(q: Tensor, zero: int) -> Tensor: return q.cast(dtypes.int32) - zero
