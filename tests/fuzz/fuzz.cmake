@@ -7,6 +7,15 @@ add_executable(graph_fuzz_test ${CMAKE_SOURCE_DIR}/tests/fuzz/graph_fuzz_test.cc
 uopd_test_program(graph_fuzz_test)
 target_link_libraries(graph_fuzz_test PRIVATE uopd_fuzz_support GTest::gmock GTest::gtest GTest::gtest_main)
 uopd_register_tests(graph_fuzz_test unit)
+set(gguf_fuzz_sources ${CMAKE_SOURCE_DIR}/tests/fuzz/gguf_check.cc ${CMAKE_SOURCE_DIR}/tests/fuzz/gguf_seeds.cc)
+if(TARGET uopd_client_cpp)
+  # A program of its own, since it counts allocations.
+  add_executable(gguf_fuzz_test ${CMAKE_SOURCE_DIR}/tests/fuzz/gguf_fuzz_test.cc ${gguf_fuzz_sources}
+      ${CMAKE_SOURCE_DIR}/tests/fuzz/memory_meter.cc)
+  set_target_properties(gguf_fuzz_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  target_link_libraries(gguf_fuzz_test PRIVATE uopd_client_cpp GTest::gtest GTest::gtest_main)
+  uopd_register_tests(gguf_fuzz_test both)
+endif()
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND UOPD_SANITIZE MATCHES "address")
   add_executable(graph_fuzz_corpus ${CMAKE_SOURCE_DIR}/tests/fuzz/graph_fuzz_corpus.cc)
@@ -20,6 +29,23 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND UOPD_SANITIZE MATCHES "address")
            -rss_limit_mb=2048 -print_final_stats=1 ${CMAKE_BINARY_DIR}/graph_fuzz_corpus)
   set_tests_properties(graph_fuzz_seeds PROPERTIES FIXTURES_SETUP graph_fuzz_corpus LABELS fuzz)
   set_tests_properties(graph_fuzz PROPERTIES FIXTURES_REQUIRED graph_fuzz_corpus LABELS fuzz TIMEOUT 240)
+  # The reader of GGUF files, whose sources are compiled here once more to count their branches. They use nothing else of the client.
+  if(TARGET uopd_client_cpp)
+    set(reader ${CMAKE_SOURCE_DIR}/client/cpp/state)
+    add_executable(gguf_fuzz ${CMAKE_SOURCE_DIR}/tests/fuzz/gguf_fuzz.cc ${CMAKE_SOURCE_DIR}/tests/fuzz/gguf_check.cc ${reader}/ggml_types.cc
+        ${reader}/gguf_cursor.cc ${reader}/gguf_header.cc ${reader}/shown_name.cc)
+    target_include_directories(gguf_fuzz PRIVATE ${CMAKE_SOURCE_DIR}/client/include)
+    target_compile_options(gguf_fuzz PRIVATE -fsanitize=fuzzer-no-link)
+    target_link_options(gguf_fuzz PRIVATE -fsanitize=fuzzer)
+    target_link_libraries(gguf_fuzz PRIVATE uopd_core_ir)
+    add_executable(gguf_fuzz_corpus ${CMAKE_SOURCE_DIR}/tests/fuzz/gguf_fuzz_corpus.cc ${gguf_fuzz_sources})
+    target_link_libraries(gguf_fuzz_corpus PRIVATE uopd_client_cpp)
+    add_test(NAME gguf_fuzz_seeds COMMAND gguf_fuzz_corpus ${CMAKE_BINARY_DIR}/gguf_fuzz_corpus)
+    add_test(NAME gguf_fuzz COMMAND gguf_fuzz -seed=1 -max_total_time=${UOPD_FUZZ_SECONDS} -max_len=4096 -timeout=10 -rss_limit_mb=2048
+             -print_final_stats=1 ${CMAKE_BINARY_DIR}/gguf_fuzz_corpus)
+    set_tests_properties(gguf_fuzz_seeds PROPERTIES FIXTURES_SETUP gguf_fuzz_corpus LABELS fuzz)
+    set_tests_properties(gguf_fuzz PROPERTIES FIXTURES_REQUIRED gguf_fuzz_corpus LABELS fuzz TIMEOUT 240)
+  endif()
 endif()
 
 # Mutated graphs, shared by the programs that send them through one process and to a daemon.

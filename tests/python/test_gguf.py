@@ -8,11 +8,12 @@ import pytest
 import uopd
 from gguf import GGMLQuantizationType as Type
 from mutations import try_all
-from uopd import Device, Tensor, dtypes, nn
+from uopd import Device, Tensor, _core, dtypes, nn
 from uopd.disk import FileRange
 from uopd.llm.ggml import BLOCKS, PLAIN
-from uopd.llm.gguf import MOST_HEADER, ggml_data_to_tensor, gguf_load
+from uopd.llm.gguf import ggml_data_to_tensor, gguf_load
 
+MOST_HEADER = 100_000_000
 RNG = np.random.default_rng(7)
 QUANTISED = [t for t in Type if t.value in BLOCKS]
 
@@ -160,9 +161,32 @@ def test_by_hand():
   (by_hand([u32("general.alignment", 0)]), "alignment is 0"), (by_hand([], [info("w", (2,), 0, 0)] * 2, b"\0" * 8), "`w` twice"), (by_hand([], [info("w", (3,), 0, 0)], b"\0" * 8), "`w` goes to byte"),
   (by_hand([], [info("w", (1 << 47, 1 << 47), 0, 0)]), "sizes"), (by_hand([], [info("w", (2,), 0, 3)], b"\0" * 32), "alignment"), (by_hand([], [info("w", (2,), 99, 0)]), "type 99 is not known"),
   (by_hand([], [info("w", (33,), 2, 0)], b"\0" * 99), "whole blocks"), (by_hand([], [info("w", (), 2, 0)], b"\0" * 99), "whole blocks"), (by_hand([], [info("w", (1,) * 9, 0, 0)], b"\0" * 9), "9 axes"),
-  (by_hand([], [info("w", (32,), 2, 1 << 62)], b"\0" * 18), "goes to byte")])
+  (by_hand([], [info("w", (32,), 2, 1 << 62)], b"\0" * 18), "goes to byte"),
+  (by_hand([], [info("v", (9,), 0, 0), info("w", (2,), 0, 32)], b"\0" * 40), "`w` begins at byte 32 of the data, within tensor `v`"),
+  (by_hand([text("a") + struct.pack("<IQ", 8, 99)]), "while reading the value `a`"), (by_hand([], [info("\x1b[2J", (2,), 99, 0)]), r"tensor `\?\[2J`: GGML type 99")])
 def test_broken_files(contents, says):
   with pytest.raises(ValueError, match=says): gguf_load(Tensor(np.frombuffer(contents, np.uint8)))
+
+
+def test_the_reader_knows_the_same_types():
+  """The table of the C++ reader, and what makes tensors of the types."""
+  plain = {n: dtype.core for n, dtype in PLAIN.items()}
+  assert {n: dtype for n, _, _, _, dtype in _core.ggml_types() if dtype is not None} == plain
+  assert {n: (name, elements, nbytes) for n, name, elements, nbytes, dtype in _core.ggml_types() if dtype is None} == {n: b[:3] for n, b in BLOCKS.items()}
+  assert all((Type(n).name, gguf.GGML_QUANT_SIZES[Type(n)]) == (name, (elements, nbytes)) for n, name, elements, nbytes, _ in _core.ggml_types())
+
+
+def test_long_headers(tmp_path, monkeypatch):
+  """They are read in parts, and little behind them."""
+  tokens, merges = [f"token {i}" for i in range(50_000)], [f"a{i} b{i}" for i in range(48_000)]
+  path = file_with(tmp_path / "m.gguf", [("w", np.zeros(8 << 20, np.uint8).view(np.int8), None), ("v", np.arange(3, dtype=np.int32), None)],
+                   [("tokens", "add_array", tokens), ("scores", "add_array", [0.5] * 50_000), ("merges", "add_array", merges), ("ids", "add_array", list(range(-5, 50_000)))])
+  seen, read = [], FileRange.read
+  monkeypatch.setattr(FileRange, "read", lambda self: (seen.append(self.nbytes), read(self))[1])
+  values, tensors = gguf_load(path)
+  assert (values["tokens"], values["merges"], values["scores"], values["ids"]) == (tokens, merges, [0.5] * 50_000, list(range(-5, 50_000)))
+  assert sum(seen) < 2 * (path.stat().st_size - (8 << 20)) + (2 << 20) and list(values)[-4:] == ["tokens", "scores", "merges", "ids"]
+  assert tensors["v"].tolist() == [0, 1, 2]
 
 
 def test_other_mistakes(tmp_path):

@@ -1,43 +1,17 @@
 // SPDX-License-Identifier: MIT
 // Reading and writing safetensors files.
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <numeric>
 
+#include "client/cpp/state/regular_file.h"
 #include "core/base/output_file.h"
 #include "core/base/text.h"
-#include "core/base/unique_fd.h"
 #include "uopd/safetensors.h"
 
 namespace uopd::client {
-namespace {
-
-absl::Status FileError(std::string_view doing, const std::string& path) {
-  return absl::ErrnoToStatus(errno, Cat(doing, " ", path));
-}
-
-// Fills `out` from a place in the file. DATA_LOSS at the end of the file.
-absl::Status ReadAt(int fd, uint64_t at, std::span<char> out, const std::string& path) {
-  while (!out.empty()) {
-    const ssize_t n = pread(fd, out.data(), out.size(), static_cast<off_t>(at));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return FileError("reading", path);
-    if (n == 0) return absl::DataLossError(Cat(path, " became shorter while it was read"));
-    at += static_cast<uint64_t>(n);
-    out = out.subspan(static_cast<size_t>(n));
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
 
 struct SafetensorsFile::File {
-  std::string path;
-  UniqueFd fd;
+  RegularFile file;
 };
 
 SafetensorsFile::SafetensorsFile(std::unique_ptr<File> file) : file_(std::move(file)) {}
@@ -46,23 +20,16 @@ SafetensorsFile& SafetensorsFile::operator=(SafetensorsFile&&) noexcept = defaul
 SafetensorsFile::~SafetensorsFile() = default;
 
 absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {
-  SafetensorsFile out(std::make_unique<File>());
-  out.file_->path = path;
-  // Without waiting for the other end of a pipe.
-  out.file_->fd.Reset(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  const int fd = out.file_->fd.get();
-  if (fd < 0) return FileError("opening", path);
-  struct stat about{};
-  if (fstat(fd, &about) != 0) return FileError("opening", path);
-  if (!S_ISREG(about.st_mode)) return Invalid(Cat(path, " is no regular file"));
-  const auto bytes = static_cast<uint64_t>(about.st_size);
+  UOPD_ASSIGN(RegularFile file, RegularFile::Open(path));
+  SafetensorsFile out(std::make_unique<File>(std::move(file)));
+  const uint64_t bytes = out.file_->file.bytes();
   const std::string frame = Cat("reading ", path);
   std::string start(std::min<uint64_t>(bytes, 8), '\0');
-  UOPD_TRY(ReadAt(fd, 0, start, path));
+  UOPD_TRY(out.file_->file.ReadAt(0, start));
   const auto end = SafetensorsHeaderEnd(start, bytes);
   if (!end.ok()) return WithFrame(end.status(), frame);
   start.resize(*end);
-  UOPD_TRY(ReadAt(fd, 8, std::span(start).subspan(8), path));
+  UOPD_TRY(out.file_->file.ReadAt(8, std::span(start).subspan(8)));
   auto header = ParseSafetensors(start, bytes);
   if (!header.ok()) return WithFrame(header.status(), frame);
   out.header_ = *std::move(header);
@@ -71,7 +38,7 @@ absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {
 
 absl::StatusOr<std::string> SafetensorsFile::Read(const SafetensorsEntry& entry) const {
   std::string bytes(entry.end - entry.begin, '\0');
-  UOPD_TRY(ReadAt(file_->fd.get(), header_.data_start + entry.begin, bytes, file_->path));
+  UOPD_TRY(file_->file.ReadAt(header_.data_start + entry.begin, bytes));
   if (entry.dtype == Dtype::Bool) {  // kernels need bools to be 0 or 1
     for (char& c : bytes) c = c != 0;
   }

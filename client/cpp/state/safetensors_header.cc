@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "client/cpp/graph/build.h"
+#include "client/cpp/state/shown_name.h"
 #include "core/base/text.h"
 #include "uopd/safetensors.h"
 
@@ -24,20 +25,9 @@ constexpr struct {
                    {"F8_E4M3", Dtype::F8E4M3}, {"F16", Dtype::F16}, {"BF16", Dtype::BF16},
                    {"F8_E5M2", Dtype::F8E5M2}, {"F32", Dtype::F32}, {"F64", Dtype::F64}};
 
-constexpr size_t kMostShown = 80;  // bytes of a name in a message
 constexpr std::string_view kMetadataName = "__metadata__";
 
 absl::Status BadFile(std::string_view message) { return Invalid(Cat("safetensors: ", message)); }
-
-// A name from a file as part of a message, which stays UTF-8.
-std::string Shown(std::string_view name) {
-  const auto continues = [](char c) { return (c & 0xC0) == 0x80; };
-  size_t length = std::min(name.size(), kMostShown);
-  while (length < name.size() && length > 0 && continues(name[length])) --length;
-  std::string out = "`";
-  for (const char c : name.substr(0, length)) out += static_cast<unsigned char>(c) < 32 ? '?' : c;
-  return out + (length < name.size() ? "...`" : "`");
-}
 
 // Text of the parser, which may quote bytes that are no UTF-8.
 std::string AsciiOf(std::string_view text) {
@@ -70,7 +60,8 @@ class HeaderReader {
   bool key(std::string& text) {
     if (place_ == Place::kNames) return TopKey(text);
     if (place_ == Place::kTexts) {
-      if (!texts_.insert(text).second) return Fail(Cat("the metadata has ", Shown(text), " twice"));
+      if (!texts_.insert(text).second)
+        return Fail(Cat("the metadata has ", ShownName(text), " twice"));
       out_.metadata.emplace_back(text, "");
       return Go(Place::kText);
     }
@@ -87,7 +78,7 @@ class HeaderReader {
       entry().dtype = dtype;
       return Go(Place::kFields);
     }
-    return Fail(Cat(Where(), " has the dtype ", Shown(text), ", which is not supported"));
+    return Fail(Cat(Where(), " has the dtype ", ShownName(text), ", which is not supported"));
   }
   bool start_array(size_t) {
     if (place_ == Place::kShape) return Go(Place::kSizes);
@@ -122,7 +113,7 @@ class HeaderReader {
   }
   bool number_integer(int64_t v) { return Unexpected(Cat("the number ", v)); }
   bool number_float(double, const std::string& text) {
-    return Unexpected(Cat("the number ", Shown(text)));
+    return Unexpected(Cat("the number ", ShownName(text)));
   }
   bool null() { return Unexpected("null"); }
   bool boolean(bool) { return Unexpected("a bool"); }
@@ -184,7 +175,7 @@ class HeaderReader {
       case Place::kMetadata:
         return Fail(Cat(kMetadataName, " is ", what, ", not an object"));
       case Place::kText:
-        return Fail(Cat("the metadata ", Shown(out_.metadata.back().first), " is ", what,
+        return Fail(Cat("the metadata ", ShownName(out_.metadata.back().first), " is ", what,
                         ", not a string"));
       case Place::kNames:
       case Place::kFields:
@@ -195,10 +186,10 @@ class HeaderReader {
     return Fail(Cat("the header has ", what, " where none may be"));
   }
   SafetensorsEntry& entry() { return out_.entries.back(); }
-  std::string Where() { return Cat("tensor ", Shown(entry().name)); }
+  std::string Where() { return Cat("tensor ", ShownName(entry().name)); }
 
   bool TopKey(const std::string& text) {
-    if (!names_.insert(text).second) return Fail(Cat("the header has ", Shown(text), " twice"));
+    if (!names_.insert(text).second) return Fail(Cat("the header has ", ShownName(text), " twice"));
     if (text == kMetadataName) return Go(Place::kMetadata);
     out_.entries.emplace_back().name = text;
     has_dtype_ = has_shape_ = has_offsets_ = false;
@@ -209,7 +200,7 @@ class HeaderReader {
                        : text == "shape"        ? &has_shape_
                        : text == "data_offsets" ? &has_offsets_
                                                 : nullptr;
-    if (seen == nullptr) return Fail(Cat(Where(), " has an unknown field ", Shown(text)));
+    if (seen == nullptr) return Fail(Cat(Where(), " has an unknown field ", ShownName(text)));
     if (*seen) return Fail(Cat(Where(), " has ", text, " twice"));
     *seen = true;
     return Go(seen == &has_dtype_   ? Place::kDtype
@@ -238,7 +229,7 @@ absl::Status CheckOffsets(const SafetensorsHeader& header, uint64_t data_bytes) 
   std::vector<const SafetensorsEntry*> in_order;
   for (const SafetensorsEntry& e : header.entries) {
     const auto fail = [&](std::string_view what) {
-      return BadFile(Cat("tensor ", Shown(e.name), what));
+      return BadFile(Cat("tensor ", ShownName(e.name), what));
     };
     const auto bytes = BytesOf(e);
     if (!bytes) return fail(Cat(" of shape ", Text(e.dims), " has more than 2^48 elements"));
@@ -258,7 +249,7 @@ absl::Status CheckOffsets(const SafetensorsHeader& header, uint64_t data_bytes) 
   uint64_t at = 0;
   for (const SafetensorsEntry* e : in_order) {
     if (e->begin != at) {
-      return BadFile(Cat("tensor ", Shown(e->name), " begins at byte ", e->begin,
+      return BadFile(Cat("tensor ", ShownName(e->name), " begins at byte ", e->begin,
                          " of the data; the one before ends at ", at));
     }
     at = e->end;
@@ -362,7 +353,7 @@ absl::StatusOr<std::string> FormatSafetensors(std::vector<SafetensorsEntry>& ent
     if (e.name == kMetadataName) return BadFile(Cat("no tensor can have the name ", kMetadataName));
     const auto bytes = BytesOf(e);
     if (!bytes || *bytes > std::numeric_limits<uint64_t>::max() / 2 - at)
-      return BadFile(Cat("tensor ", Shown(e.name), " is too large"));
+      return BadFile(Cat("tensor ", ShownName(e.name), " is too large"));
     e.begin = at;
     e.end = at += *bytes;
   }

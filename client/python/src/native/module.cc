@@ -19,6 +19,7 @@ NB_MODULE(_core, m) {
   BindCreation(op);
   BindOptimizers(m);
   BindFiles(m);
+  BindGguf(m);
   BindTuning(m);
   BindJit(m);
 }

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+// Mutated GGUF files: each is an error, or a header whose tensors and values lie within the file,
+// and reading it takes memory in proportion to its bytes.
+#include <gtest/gtest.h>
+
+#include "core/base/text.h"
+#include "tests/fuzz/gguf_check.h"
+#include "tests/fuzz/gguf_seeds.h"
+#include "tests/fuzz/memory_meter.h"
+
+namespace uopd {
+namespace {
+
+using client::GgufType;
+
+// What messages and small lists take besides.
+constexpr double kMostOfSmallFiles = 4096;
+
+// The most memory that ParseGguf takes for a file that is the header alone.
+double PeakOf(const std::string& head) {
+  const test::MemoryMeter memory;
+  const auto header = client::ParseGguf(head, head.size());
+  return memory.peak();
+}
+
+TEST(GgufFuzz, MutatedFilesGiveErrorsOrHeadersWithinTheFile) {
+#ifdef UOPD_SANITIZED
+  constexpr int kRounds = 20'000;
+#else
+  constexpr int kRounds = 100'000;
+#endif
+  std::mt19937_64 random(11);
+  std::vector<test::GgufSeed> seeds;
+  while (seeds.size() < 200) {
+    seeds.push_back(test::RandomGguf(random));
+    const auto& [head, data] = seeds.back();
+    const test::GgufVerdict verdict = test::CheckGguf(head.bytes, head.bytes.size() + data);
+    ASSERT_TRUE(verdict.accepted && verdict.wrong.empty())
+        << "seed " << seeds.size() << ": " << verdict.wrong
+        << client::ParseGguf(head.bytes, head.bytes.size() + data).status();
+  }
+  int accepted = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    test::GgufSeed file = seeds[random() % seeds.size()];
+    test::MutateGguf(file, random);
+    std::string& bytes = file.head.bytes;
+    const uint64_t file_bytes = bytes.size() + file.data;
+    const test::GgufVerdict alone = test::CheckGguf(bytes, file_bytes);
+    ASSERT_EQ(alone.wrong, "") << "round " << round;
+    bytes.resize(file_bytes);
+    const test::GgufVerdict whole = test::CheckGguf(bytes, file_bytes);
+    ASSERT_EQ(whole.wrong, "") << "round " << round;
+    // With more bytes a header can be accepted that was cut off, and not the other way round.
+    ASSERT_LE(alone.accepted, whole.accepted) << "round " << round;
+    accepted += whole.accepted ? 1 : 0;
+    const auto most = static_cast<double>(client::kGgufMemoryFactor * bytes.size());
+    ASSERT_LE(PeakOf(bytes), most + kMostOfSmallFiles) << "round " << round;
+  }
+  EXPECT_GT(accepted, kRounds / 50);
+  EXPECT_LT(accepted, kRounds / 2);
+}
+
+// Headers of a megabyte whose parts are as small as they can be.
+TEST(GgufFuzz, MemoryIsBoundedByTheHeader) {
+  constexpr uint64_t kCount = 40'000;
+  const auto check = [](const std::string& what, const std::string& head) {
+    const double peak = PeakOf(head);
+    EXPECT_LE(peak, static_cast<double>(client::kGgufMemoryFactor * head.size())) << what;
+#ifndef UOPD_SANITIZED
+    EXPECT_GT(peak, 0) << what;  // the meter counts
+#endif
+  };
+  test::GgufBytes values;
+  values.Start(0, kCount);
+  for (uint64_t i = 0; i < kCount; ++i) {
+    const auto key = static_cast<uint16_t>(i);
+    values.Key({reinterpret_cast<const char*>(&key), 2}, GgufType::kUint8).Element(uint8_t{1});
+  }
+  ASSERT_TRUE(client::ParseGguf(values.bytes, values.bytes.size()).ok());
+  check("values", values.bytes);
+  for (const size_t axes : {0, 6, 7, 8}) {
+    test::GgufBytes tensors;
+    tensors.Start(kCount, 0);
+    for (uint64_t i = 0; i < kCount; ++i) {
+      const auto name = static_cast<uint16_t>(i);
+      tensors.Tensor({reinterpret_cast<const char*>(&name), 2}, std::vector<uint64_t>(axes), 24,
+                     axes == 0 ? 32 * i : 0);
+    }
+    check(Cat("tensors with ", axes, " axes"), tensors.bytes);
+  }
+  // Counts that fit into the file by a hair, in front of parts that are wrong.
+  test::GgufBytes counts;
+  counts.Start(0, 1'000'000 / 13).bytes.resize(1'000'024, '\xff');
+  check("only counts of values", counts.bytes);
+  test::GgufBytes both;
+  both.Start(500'000 / 24, 500'000 / 13).bytes.resize(1'000'024, '\xff');
+  check("only counts", both.bytes);
+  // Arrays are not copied.
+  test::GgufBytes strings;
+  strings.Start(0, 1).Key("tokens", GgufType::kArray).Array(GgufType::kString, kCount);
+  for (uint64_t i = 0; i < kCount; ++i) strings.Text("");
+  ASSERT_LE(PeakOf(strings.bytes), 4096);
+}
+
+}  // namespace
+}  // namespace uopd
