@@ -16,12 +16,13 @@ using client::GgufType;
 // What messages and small lists take besides.
 constexpr double kMostOfSmallFiles = 4096;
 
-// The most memory that ParseGguf takes for a file that is the header alone.
-double PeakOf(const std::string& head) {
+// The most memory that ParseGguf takes for a file that begins with `start`.
+double PeakOf(const std::string& start, uint64_t file_bytes) {
   const test::MemoryMeter memory;
-  const auto header = client::ParseGguf(head, head.size());
+  const auto header = client::ParseGguf(start, file_bytes);
   return memory.peak();
 }
+double PeakOf(const std::string& file) { return PeakOf(file, file.size()); }
 
 TEST(GgufFuzz, MutatedFilesGiveErrorsOrHeadersWithinTheFile) {
 #ifdef UOPD_SANITIZED
@@ -45,16 +46,19 @@ TEST(GgufFuzz, MutatedFilesGiveErrorsOrHeadersWithinTheFile) {
     test::MutateGguf(file, random);
     std::string& bytes = file.head.bytes;
     const uint64_t file_bytes = bytes.size() + file.data;
+    const auto most = [&bytes] {
+      return static_cast<double>(client::kGgufMemoryFactor * bytes.size()) + kMostOfSmallFiles;
+    };
     const test::GgufVerdict alone = test::CheckGguf(bytes, file_bytes);
     ASSERT_EQ(alone.wrong, "") << "round " << round;
+    ASSERT_LE(PeakOf(bytes, file_bytes), most()) << "round " << round;
     bytes.resize(file_bytes);
     const test::GgufVerdict whole = test::CheckGguf(bytes, file_bytes);
     ASSERT_EQ(whole.wrong, "") << "round " << round;
     // With more bytes a header can be accepted that was cut off, and not the other way round.
     ASSERT_LE(alone.accepted, whole.accepted) << "round " << round;
     accepted += whole.accepted ? 1 : 0;
-    const auto most = static_cast<double>(client::kGgufMemoryFactor * bytes.size());
-    ASSERT_LE(PeakOf(bytes), most + kMostOfSmallFiles) << "round " << round;
+    ASSERT_LE(PeakOf(bytes), most()) << "round " << round;
   }
   EXPECT_GT(accepted, kRounds / 50);
   EXPECT_LT(accepted, kRounds / 2);
@@ -95,11 +99,17 @@ TEST(GgufFuzz, MemoryIsBoundedByTheHeader) {
   test::GgufBytes both;
   both.Start(500'000 / 24, 500'000 / 13).bytes.resize(1'000'024, '\xff');
   check("only counts", both.bytes);
+  // The file may have that many, and the part of it that is given has not.
+  for (const auto& [tensors, many] : {std::pair(0, 7'000'000), std::pair(4'000'000, 0)}) {
+    test::GgufBytes few;
+    few.Start(tensors, many);
+    EXPECT_LE(PeakOf(few.bytes, uint64_t{1} << 40), kMostOfSmallFiles);
+  }
   // Arrays are not copied.
   test::GgufBytes strings;
   strings.Start(0, 1).Key("tokens", GgufType::kArray).Array(GgufType::kString, kCount);
   for (uint64_t i = 0; i < kCount; ++i) strings.Text("");
-  ASSERT_LE(PeakOf(strings.bytes), 4096);
+  ASSERT_LE(PeakOf(strings.bytes), kMostOfSmallFiles);
 }
 
 }  // namespace

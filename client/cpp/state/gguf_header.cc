@@ -53,8 +53,9 @@ absl::Status ReadValue(GgufCursor& cursor, GgufEntry& out) {
     UOPD_ASSIGN(out.value, cursor.Value(out.type, 0));
     return absl::OkStatus();
   };
-  const absl::Status status = read();
-  return status.ok() ? status : WithFrame(status, Cat("reading the value ", ShownName(out.key)));
+  absl::Status status = read();
+  if (status.ok()) return status;
+  return WithFrame(std::move(status), Cat("reading the value ", ShownName(out.key)));
 }
 
 // A tensor is named by this in messages.
@@ -107,10 +108,10 @@ absl::Status ReadTensor(GgufCursor& cursor, GgufTensor& out) {
     UOPD_ASSIGN(out.begin, cursor.Number<uint64_t>());
     return absl::OkStatus();
   };
-  const absl::Status status = read();
+  absl::Status status = read();
   // Messages of the cursor do not say which tensor it is.
   if (status.ok() || StatusText(status).starts_with(Where(out))) return status;
-  return WithFrame(status, Cat("reading ", Where(out)));
+  return WithFrame(std::move(status), Cat("reading ", Where(out)));
 }
 
 // A name that occurs twice, or nullopt.

@@ -4,10 +4,10 @@
 // little-endian; files with big-endian numbers are refused.
 //
 // Files are not trusted. Every count, length, offset and alignment is checked, and a count is
-// compared with the bytes that are left before anything is allocated for it: reading a header takes
-// at most kGgufMemoryFactor times its bytes. Errors are INVALID_ARGUMENT unless a comment says
-// otherwise; they name the value or the tensor, and their text is valid UTF-8 without control
-// characters.
+// compared with the bytes that are left before anything is allocated for it: ParseGguf takes at
+// most 4 KiB and kGgufMemoryFactor times the bytes of the header. Errors are INVALID_ARGUMENT
+// unless a comment says otherwise; they name the value or the tensor, and their text is valid UTF-8
+// without control characters.
 //
 // Objects of this header may be read by several threads at once.
 #pragma once
@@ -29,7 +29,7 @@ inline constexpr int kMostGgufAxes = 8;
 inline constexpr int kMostGgufDepth = 8;                  // of arrays in arrays
 inline constexpr uint64_t kMostGgufAlignment = 1u << 20;  // bytes
 inline constexpr uint64_t kDefaultGgufAlignment = 32;     // bytes
-inline constexpr uint64_t kGgufMemoryFactor = 8;          // see above; small headers take 4 KiB
+inline constexpr uint64_t kGgufMemoryFactor = 8;
 
 // A type of elements of tensors. Rows of quantised types are stored in blocks.
 struct GgmlType {
@@ -128,7 +128,8 @@ absl::StatusOr<GgufHeader> ParseGguf(std::string_view start, uint64_t file_bytes
 // The file is not mapped: a file that somebody makes shorter while it is mapped ends the process
 // with SIGBUS. Instead the header is copied by pread, and Read copies the contents of a tensor
 // once, from the system's cache of files into memory of the caller, from where they can be sent. So
-// a file may be larger than memory, and one that becomes shorter is an error.
+// a file may be larger than memory, and one that becomes shorter is an error. The copy of the
+// header has at most twice its bytes, or 256 KiB.
 class GgufFile {
  public:
   static absl::StatusOr<GgufFile> Open(const std::string& path);
@@ -136,10 +137,10 @@ class GgufFile {
   GgufFile& operator=(GgufFile&&) noexcept;
   ~GgufFile();
 
-  // Its strings and arrays are valid as long as this object, also after it was moved.
+  // Its strings and arrays are views of what this object owns, and stay valid where it is moved to.
   const GgufHeader& header() const;
-  // Copies the contents of one of the header's tensors. REQUIRES: `out` has end - begin bytes.
-  // DATA_LOSS if the file became shorter since Open.
+  // Copies the contents of one of the header's tensors. INVALID_ARGUMENT: `out` has not end - begin
+  // bytes. DATA_LOSS: the file became shorter since Open.
   absl::Status Read(const GgufTensor& tensor, std::span<char> out) const;
 
  private:

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
 // GGUF files: opening them, and reading tensors.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
 
+#include "core/base/status.h"
 #include "core/base/text.h"
 #include "tests/support/gguf/gguf_bytes.h"
-#include "tests/unit/client/cpp/fixture.h"
 #include "uopd/gguf.h"
 
 namespace uopd::client {

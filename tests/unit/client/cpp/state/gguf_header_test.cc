@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: MIT
 // The header of GGUF files: every type of value, and the rules one by one.
-#include <cmath>
-
-#include "core/base/text.h"
-#include "tests/support/gguf/gguf_bytes.h"
-#include "tests/unit/client/cpp/fixture.h"
 #include "uopd/gguf.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "core/base/status.h"
+#include "core/base/text.h"
+#include "core/ir/dtype.h"
+#include "tests/support/gguf/gguf_bytes.h"
 
 namespace uopd::client {
 namespace {
@@ -230,9 +235,9 @@ TEST(GgufHeader, RefusesTensorsThatAreWrong) {
   // Tensors may touch, and those without bytes may lie anywhere.
   EXPECT_EQ(GgufComplaint(GgufBytes()
                               .Start(4, 0)
-                              .Tensor("a", {8}, 0, 32)
+                              .Tensor("a", {16}, 0, 32)
                               .Tensor("b", {8}, 0, 0)
-                              .Tensor("c", {0}, 0, 32)
+                              .Tensor("c", {0}, 0, 64)
                               .Tensor("d", {0}, 0, 0)
                               .bytes,
                           200),
