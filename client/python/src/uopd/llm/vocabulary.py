@@ -62,16 +62,16 @@ class Vocabulary:
     n = len(self.tokens)
     if kinds is None: return [NORMAL] * n
     if not isinstance(kinds, list) or len(kinds) != n: raise ValueError(f"{_KEY}token_type is no list of {n} numbers, one for each token")
-    wrong = next((k for k in kinds if type(k) is not int or not 0 <= k <= BYTE), None)
-    if wrong is not None: raise ValueError(f"{_KEY}token_type has {wrong!r}; the kinds are 1 to {BYTE}")
+    wrong = [k for k in kinds if type(k) is not int or not 0 <= k <= BYTE]
+    if wrong: raise ValueError(f"{_KEY}token_type has {wrong[0]!r}; the kinds are 1 to {BYTE}")
     return [k or NORMAL for k in kinds]
 
   def _scores(self, scores: Any) -> list[float] | None:
     n = len(self.tokens)
     if scores is None: return None
     if not isinstance(scores, list) or len(scores) != n: raise ValueError(f"{_KEY}scores is no list of {n} numbers, one for each token")
-    wrong = next((s for s in scores if type(s) not in (int, float) or not math.isfinite(s)), None)
-    if wrong is not None: raise ValueError(f"{_KEY}scores has {wrong!r}, which is no finite number")
+    wrong = [s for s in scores if type(s) not in (int, float) or not math.isfinite(s)]
+    if wrong: raise ValueError(f"{_KEY}scores has {wrong[0]!r}, which is no finite number")
     return scores
 
   def byte_ids(self) -> list[int | None]:
