@@ -132,7 +132,7 @@ def double(start, step): return DOUBLE.replace("START", start).replace("STEP", s
   "{{ 'a' | center(1000000000) }}", "{{ '%1000000000d' | format(1) }}", "{{ 1.0 | round(999999999, 'floor') }}", "{{ [1] | batch(1000000000, 1) | list }}", "{{ [1] | slice(1000000000) | list }}",
   "{{ ('a' * 1000000).replace('a', 'b' * 1000000) }}", "{{ ('a' * 1000000) | replace('a', 'b' * 1000000) }}", "{{ (['a'] * 100000) | join('b' * 1000000) }}", "{{ ('b' * 1000000).join(['a'] * 100000) }}",
   "{{ ('\n' * 1000000) | indent('a' * 1000000) }}", double("'aa'", "ns.v + ns.v"), double("'aa'", "ns.v ~ ns.v"), double("[1]", "ns.v + ns.v"), double("'aa'", "ns.v | replace('a', 'aa')"),
-  double("'aa'", "[ns.v, ns.v] | join"), double("[1]", "[ns.v, ns.v]"), double("[1]", "(ns.v, ns.v)"), double("[1]", "{'a': ns.v, 'b': ns.v}"), double("[1]", "dict(a=ns.v, b=ns.v)"),
+  double("'aa'", "[ns.v, ns.v] | join"), double("[1]", "[ns.v, ns.v]"), double("[1]", "[ns.v] + [ns.v]"), double("[[1]]", "ns.v + [ns.v]"), double("[[1]]", "[ns.v] + ns.v"), double("[1]", "[ns.v[:], ns.v[:]]"), double("[1]", "(ns.v, ns.v)"), double("[1]", "{'a': ns.v, 'b': ns.v}"), double("[1]", "dict(a=ns.v, b=ns.v)"),
   double("[1]", "[ns.v] * 2"), double("3", "ns.v * ns.v"), double("'aa'", "'a'.join([ns.v, ns.v])"),
   "{% set ns = namespace(v='aa') %}{% for i in range(99) %}{% set x %}{{ ns.v }}{{ ns.v }}{% endset %}{% set ns.v = x %}{% endfor %}",
   "{% set ns = namespace(v='aa') %}{% macro f(x) %}{{ x }}{{ x }}{% endmacro %}{% for i in range(99) %}{% set ns.v = f(ns.v) %}{% endfor %}",
@@ -158,6 +158,10 @@ def test_long_conversations_are_within_the_limits():
   c = chat(TEMPLATE)
   assert len(c.render([HELLO[1], HELLO[2]] * 1000)) > 50_000
   assert len(c.render([{"role": "user", "content": "x" * 2_000_000}])) > 2_000_000
+  # Lists that grow by one message in each pass, as in templates of Mistral.
+  c = chat("{% set kept = [] %}{% for m in messages %}{% set kept = kept + [m] %}{% endfor %}{% set ns = namespace(kept=[]) %}"
+           "{% for m in messages[1:] %}{% set ns.kept = ns.kept + [m] %}{% if messages[loop.index0].role == 'user' %}{{ ns.kept[-1:] | length }}{% endif %}{% endfor %}")
+  assert c.render([HELLO[1], HELLO[2]] * 1500) == "1" * 1500
 
 
 def test_threads_share_a_template():

@@ -45,10 +45,12 @@ class Refused(Exception):
 class _Budget:
   def __init__(self) -> None: self.steps, self.until = MOST_STEPS, time.monotonic() + MOST_SECONDS
 
-  def spend(self, steps: int) -> None:
+  def spend(self, steps: int) -> int:
+    """Takes steps from what is left. 0 are to be paid then."""
     self.steps -= steps
     if self.steps < 0: raise TooMuch(f"it takes more than {MOST_STEPS} steps")
     if time.monotonic() > self.until: raise TooMuch(f"it takes more than {MOST_SECONDS:g} seconds")
+    return 0
 
   def size(self, n: int) -> None:
     """Pays for a text or a container before it is made."""
@@ -60,10 +62,13 @@ class _Budget:
     if isinstance(value, str): self.size(len(value))
     elif isinstance(value, _CONTAINERS):
       rest: list[Any] = [value]
+      steps = 0
       while rest:
         one = rest.pop()
-        self.spend(1 + len(one))
+        steps += 1 + len(one)
+        if steps > 10_000: steps = self.spend(steps)
         rest += [part for part in (one.values() if isinstance(one, dict) else one) if isinstance(part, _CONTAINERS)]
+      self.spend(steps)
     else: self.spend(1)
     return value
 
@@ -76,6 +81,11 @@ class _Budget:
     for v in values:
       self.spend(cost)
       yield v
+
+  def copied(self, value: Any) -> Any:
+    """Pays for a slice, whose parts were paid for when the whole was made."""
+    if hasattr(value, "__len__"): self.size(len(value))
+    return value
 
   def replace(self, text: Any, old: Any, new: Any, count: Any = -1) -> str:
     text, old, new, count = str(text), str(old), str(new), -1 if count is None else int(count)
@@ -140,7 +150,7 @@ class _Paying(jinja2.visitor.NodeTransformer):
 
   def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:
     self.generic_visit(node)
-    return _made(node) if isinstance(node.arg, nodes.Slice) else node
+    return nodes.Filter(node, "_copied", [], [], None, None, lineno=node.lineno) if isinstance(node.arg, nodes.Slice) else node
 
   def visit_Compare(self, node: nodes.Compare) -> nodes.Node:
     self.generic_visit(node)
@@ -176,7 +186,7 @@ class _Environment(jinja2.sandbox.ImmutableSandboxedEnvironment):
       "replace": lambda s, old, new, count=None: self.budget.replace(s, old, new, count), "tojson": lambda *a, **k: self.budget.tojson(*a, **k),
       "join": lambda v, d="", attribute=None: self.budget.join(d, v if attribute is None else [self.getitem(one, attribute) for one in v]),
       "indent": lambda *a, **k: self.budget.indent(*a, **k), "_passes": lambda v, cost: self.budget.passes(v, cost),
-      "_made": lambda v: self.budget.made(v), "_concat": lambda v: self.budget.join("", v)}
+      "_made": lambda v: self.budget.made(v), "_copied": lambda v: self.budget.copied(v), "_concat": lambda v: self.budget.join("", v)}
     self.globals = {"range": jinja2.sandbox.safe_range, "dict": dict, "namespace": jinja2.utils.Namespace, "raise_exception": _raise_exception, "strftime_now": _strftime_now}
 
   def _printed(self, value: Any) -> str:
@@ -214,7 +224,10 @@ class _Environment(jinja2.sandbox.ImmutableSandboxedEnvironment):
     if operator == "*":
       for a, b in ((left, right), (right, left)):
         if isinstance(a, many) and isinstance(b, int): self.budget.size(len(a) * max(b, 0))
-    elif operator == "+" and isinstance(left, many) and isinstance(right, many): self.budget.size(len(left) + len(right))
+    elif operator == "+" and isinstance(left, many) and isinstance(right, many):
+      self.budget.size(len(left) + len(right))
+      if isinstance(left, (list, tuple)): self.budget.made(min(left, right, key=len))  # what is in the longer one was paid for when that was made
+      return super().call_binop(context, operator, left, right)
     made = super().call_binop(context, operator, left, right)
     if isinstance(made, int) and made.bit_length() > 1000: raise TooMuch("it computes with numbers of more than 1000 bits")
     return self.budget.made(made)
