@@ -64,6 +64,8 @@ def test_what_templates_use():
   assert render("{{ 'a\nb' | indent(2) }}|{{ 'a\nb' | indent(2, true) }}|{{ 'ab' | replace('b', 'c') | upper | trim }}") == "a\n  b|  a\n  b|AC"
   assert render("{% for k, v in {'a': 1}.items() %}{{ k }}{{ v }}{% endfor %}{% for k, v in {'b': 2} | dictsort %}{{ k }}{{ v }}{% endfor %}") == "a1b2"
   assert render("{% for i in range(3) %}{{ i }}{% endfor %}{{ 'ab' * 2 }}{{ 7 % 4 }}{{ 3 * 4 }}{{ 'b' in 'abc' }}{{ 2 in [1, 2] }}{{ 1 if false else 2 }}") == "012abab312TrueTrue2"
+  assert render("{% for m in messages[:2] %}{{ m.content.replace(' ', '_') }}{{ '-'.join([m.role, 'x']) }}{{ m.content.strip().split(' ', 1) }};{% endfor %}") == (
+    "Be_kind.system-x['Be', 'kind.'];_Hello_user-x['Hello'];")
   assert render("{% generation %}x{% endgeneration %}{% set t %}a{{ 1 }}{% endset %}{{ t }}{{ messages is iterable }}{{ t is string }}") == "xa1TrueTrue"
   assert render("{{ messages | tojson }}", [{"role": "user", "content": "é"}]) == '[{"role": "user", "content": "é"}]'
 

@@ -212,8 +212,9 @@ class _Environment(jinja2.sandbox.ImmutableSandboxedEnvironment):
     budget = __self.budget
     budget.spend(__self.body)
     owner, name = getattr(__obj, "__self__", None), getattr(__obj, "__name__", "")
-    if isinstance(owner, str) and name == "replace": return budget.replace(owner, *args, **kwargs)
-    if isinstance(owner, str) and name == "join": return budget.join(owner, *args, **kwargs)
+    if isinstance(owner, str) and name in ("replace", "join"):
+      given = {k: v for k, v in kwargs.items() if k not in ("_loop_vars", "_block_vars")}  # jinja2 gives these to all that is called
+      return budget.replace(owner, *args, **given) if name == "replace" else budget.join(owner, *args, **given)
     made = super().call(__context, __obj, *args, **kwargs)
     return made if isinstance(made, range) else budget.made(made)
 
