@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Files of language models."""
+"""Language models from files, and what is around them. `python -m uopd.llm MODEL.gguf` is a conversation with one."""
 from . import chat as chat
+from . import conversation as conversation
 from . import gguf as gguf
+from . import model as model
 from . import tokenizer as tokenizer

@@ -6,7 +6,7 @@ import math
 import os
 import pathlib
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import _core
 from ..archives import beginning_of
@@ -42,7 +42,26 @@ def ggml_data_to_tensor(t: Tensor, n: int, ggml_type: int) -> Tensor:
   return block.floats(t[:size].reshape(-1, block.nbytes)).flatten()[:n]
 
 
-def _parse(t: Tensor) -> tuple[dict[str, Any], dict[str, Tensor]]:
+class Stored(NamedTuple):
+  """A tensor of a file: its bytes, in blocks if its type of GGML is a quantised one."""
+  shape: tuple[int, ...]
+  kind: int     # number of the type of GGML
+  data: Tensor  # uint8; of a path, not read yet
+
+  def tensor(self) -> Tensor:
+    """The elements. Quantised ones are lazy: neither read nor computed before they are used."""
+    n = math.prod(self.shape)
+    if n == 0: return Tensor.empty(*self.shape, dtype=PLAIN.get(self.kind, dtypes.float32))
+    if self.kind in PLAIN: return self.data.bitcast(PLAIN[self.kind]).reshape(self.shape)
+    return later(self.shape, dtypes.float32, lambda: ggml_data_to_tensor(self.data, n, self.kind).reshape(self.shape))
+
+  def on_daemon(self, device: Any = None) -> Tensor:
+    """The elements, computed where they are used from bytes that are in the daemon's memory. The bytes are sent now."""
+    if math.prod(self.shape) == 0: return self.tensor()
+    return Stored(self.shape, self.kind, self.data.to(device).contiguous().realize()).tensor()
+
+
+def _parse(t: Tensor) -> tuple[dict[str, Any], dict[str, Stored]]:
   """The values and the tensors of one file, of which no more is read than a little more than its header."""
   if t.ndim != 1 or t.dtype is not dtypes.uint8: raise ValueError(f"a file as a tensor has uint8 and one axis; this is {t!r}")
   file, start, step = beginning_of(t), bytearray(), FIRST_READ
@@ -52,16 +71,7 @@ def _parse(t: Tensor) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if header is not None: break
     step = len(start)  # nothing in front of the header says how long it is
   values, tensors = header
-  return values, {name: _tensor(t, shape, kind, begin, end) for name, shape, kind, begin, end in tensors}
-
-
-def _tensor(t: Tensor, shape: tuple[int, ...], kind: int, begin: int, end: int) -> Tensor:
-  """One tensor. Quantised ones are lazy: neither read nor computed before they are used."""
-  n = math.prod(shape)
-  if n == 0: return Tensor.empty(*shape, dtype=PLAIN.get(kind, dtypes.float32))
-  part = t[begin:end]
-  if kind in PLAIN: return part.bitcast(PLAIN[kind]).reshape(shape)
-  return later(shape, dtypes.float32, lambda: ggml_data_to_tensor(part, n, kind).reshape(shape))
+  return values, {name: Stored(shape, kind, t[begin:end]) for name, shape, kind, begin, end in tensors}
 
 
 def _parts(path: pathlib.Path, values: dict[str, Any]) -> list[pathlib.Path]:
@@ -75,12 +85,8 @@ def _parts(path: pathlib.Path, values: dict[str, Any]) -> list[pathlib.Path]:
   return [pathlib.Path(f"{m[1]}-{i:05d}-of-{count:05d}.gguf") for i in range(2, count + 1)]
 
 
-def gguf_load(fn: Tensor | str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
-  """The values of a GGUF file by name, and its tensors by name: of a path, or of a uint8 tensor with the file. Of a path, tensors are read when they are
-  used; a model in several files is loaded from the first one. Quantised tensors become float32 on the daemon, in the kernels that use them.
-
-  A file that breaks a rule of the format is a ValueError.
-  """
+def stored_in(fn: Tensor | str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Stored]]:
+  """The values of a GGUF file by name, and its tensors as they are in the file; see gguf_load."""
   values, tensors = _parse(fn if isinstance(fn, Tensor) else Tensor(pathlib.Path(fn)))
   if isinstance(fn, Tensor):
     if isinstance(values.get("split.count"), int) and values["split.count"] > 1: raise ValueError("a model in several files is loaded from the path of the first one")
@@ -91,3 +97,13 @@ def gguf_load(fn: Tensor | str | os.PathLike[str]) -> tuple[dict[str, Any], dict
     if both: raise ValueError(f"{part} has the tensor `{min(both)}` once more")
     tensors |= more
   return values, tensors
+
+
+def gguf_load(fn: Tensor | str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
+  """The values of a GGUF file by name, and its tensors by name: of a path, or of a uint8 tensor with the file. Of a path, tensors are read when they are
+  used; a model in several files is loaded from the first one. Quantised tensors become float32 on the daemon, in the kernels that use them.
+
+  A file that breaks a rule of the format is a ValueError.
+  """
+  values, stored = stored_in(fn)
+  return values, {name: s.tensor() for name, s in stored.items()}

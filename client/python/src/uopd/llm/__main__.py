@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: MIT
+"""python -m uopd.llm MODEL.gguf: a conversation with a language model on the terminal."""
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from .. import runtime
+from ..errors import Error
+from .conversation import Conversation
+from .model import Model
+
+_REFUSALS = (ValueError, OSError, ImportError, Error)
+
+
+def _arguments() -> argparse.Namespace:
+  parser = argparse.ArgumentParser(prog="python -m uopd.llm", description="A conversation with a language model that a daemon computes. UOPD_ADDRESS is the address of the daemon.")
+  parser.add_argument("model", help="a GGUF file; of a model in several files the first one")
+  parser.add_argument("--max-context", "--max_context", type=int, default=4096, metavar="N", help="the most tokens of a conversation [%(default)s]")
+  parser.add_argument("--system", metavar="TEXT", help="what the model is told before the conversation")
+  parser.add_argument("--prompt", metavar="TEXT", help="answer this text and end")
+  parser.add_argument("--most", type=int, metavar="N", help="the most tokens of an answer")
+  parser.add_argument("--benchmark", type=int, nargs="?", const=20, metavar="N", help="print the speed of N tokens, and end [%(const)s]")
+  return parser.parse_args()
+
+
+def _benchmark(model: Model, count: int) -> None:
+  """Times of single tokens, after some that compile, and what was sent for them."""
+  for _ in model.generate([0], 5): pass
+  begin, times = time.perf_counter(), []
+  before = runtime.stats()
+  for _ in model.generate([1], count):
+    now = time.perf_counter()
+    times.append(now - begin)
+    begin = now
+  graphs = runtime.stats()["graphs_sent"] - before["graphs_sent"]
+  median = sorted(times)[len(times) // 2]
+  print(f"{len(times)} tokens, {1e3 * median:.1f} ms each (median), {1 / median:.1f} tokens a second; {graphs} graphs sent")
+
+
+def _say(conversation: Conversation, text: str, most: int | None) -> None:
+  try:
+    for piece in conversation.answer(text, most): print(piece, end="", flush=True)
+    print()
+  except KeyboardInterrupt: print(" ...")
+
+
+def main() -> int:
+  """Returns the exit status."""
+  given = _arguments()
+  try:
+    conversation = Conversation.from_gguf(given.model, given.max_context, given.system)
+    if given.benchmark is not None:
+      _benchmark(conversation.model, max(2, given.benchmark))
+      return 0
+    if given.prompt is not None:
+      _say(conversation, given.prompt, given.most)
+      return 0
+  except _REFUSALS as e:
+    print(f"uopd.llm: {e}", file=sys.stderr)
+    return 1
+  while True:
+    try: text = input(">>> ")
+    except EOFError:
+      print()
+      return 0
+    except KeyboardInterrupt:
+      print()
+      continue
+    if not text.strip(): continue
+    try: _say(conversation, text, given.most)
+    except _REFUSALS as e: print(f"uopd.llm: {e}", file=sys.stderr)
+
+
+if __name__ == "__main__": sys.exit(main())

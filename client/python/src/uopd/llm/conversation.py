@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: MIT
+"""A conversation with a language model: messages in, the text of the answer out, piece by piece."""
+from __future__ import annotations
+
+import os
+from typing import Any, Iterator
+
+from .chat import ChatTemplate, Message
+from .model import Model
+from .tokenizer import Tokenizer
+
+
+class Conversation:
+  """Keeps the messages of both sides. What they have in common with what was computed before is not computed again.
+
+  Not for several threads at once.
+  """
+  def __init__(self, model: Model, tokenizer: Tokenizer, template: ChatTemplate, system: str | None = None) -> None:
+    self.model, self.tokenizer, self.template = model, tokenizer, template
+    self.messages: list[Message] = [] if system is None else [{"role": "system", "content": system}]
+
+  @staticmethod
+  def from_gguf(path: str | os.PathLike[str], max_context: int = 4096, system: str | None = None, device: Any = None) -> Conversation:
+    """With the model, the tokenizer and the template of a file."""
+    model, values = Model.from_gguf(path, max_context, device)
+    tokenizer = Tokenizer.from_gguf(values)
+    return Conversation(model, tokenizer, ChatTemplate.from_gguf(values, tokenizer), system)
+
+  def answer(self, text: str, most: int | None = None) -> Iterator[str]:
+    """The model's answer to a text of the user, as pieces of text. It ends where the model ends it, after `most` tokens, or with the context. The text and as much of the answer
+    as was taken become messages of the conversation. ValueError if the conversation does not fit into the context; then it stays as it was."""
+    messages = self.messages + [{"role": "user", "content": text}]
+    prompt = self.template.encode(messages)
+    if len(prompt) >= self.model.max_context:
+      raise ValueError(f"the conversation has {len(prompt)} tokens; the context has room for {self.model.max_context - 1} and an answer")
+    said, decoder = "", self.tokenizer.decoder(begins=False)
+    try:
+      for token in self.model.generate(prompt, most):
+        if self.tokenizer.is_end(token): break
+        piece = decoder.feed(token)
+        said += piece
+        if piece: yield piece
+      piece = decoder.end()
+      said += piece
+      if piece: yield piece
+    finally: self.messages = messages + [{"role": "assistant", "content": said}]

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: MIT
+"""Language models from GGUF files. The weights stay in the blocks of the file on the daemon; kernels compute from these."""
+from __future__ import annotations
+
+import math
+import os
+from typing import Any, Iterator
+
+from ..dtype import dtypes
+from ..jit import TinyJit
+from ..tensor import Tensor
+from ..variable import Size, Variable
+from .config import Config, config_of
+from .gguf import Stored, stored_in
+
+CHUNK = 32  # tokens of a prompt that are computed at once
+
+
+def _angles(config: Config, base: float, scale: float, length: int, factors: Tensor | None) -> Tensor:
+  """Cosines and sines of each position, (length, 2, rotated / 2). Angles are counted in parts of a turn with 64 bits, so that those of late positions are as exact as the first."""
+  by = [1.0] * (config.rotated // 2) if factors is None else [float(f) for f in factors.tolist()]
+  if not all(0 < f < math.inf for f in by): raise ValueError("tensor `rope_freqs.weight` has a number that is not above 0")
+  steps = [int(base ** (-2 * i / config.rotated) / scale / f / math.tau * 2 ** 64) % 2 ** 64 for i, f in enumerate(by)]
+  turns = Tensor.arange(length, dtype=dtypes.uint64).reshape(-1, 1) * Tensor(steps, dtype=dtypes.uint64)
+  angles = (turns >> 40).float() * (math.tau / 2 ** 24)
+  return Tensor.stack(angles.cos(), angles.sin(), dim=1).contiguous().realize()
+
+
+def _shapes_of(c: Config) -> dict[str, tuple[int, ...]]:
+  """The tensors that a model must have."""
+  heads, shared = c.heads * c.head_width, c.shared_heads * c.head_width
+  layer: dict[str, tuple[int, ...]] = {
+    "attn_q": (heads, c.width), "attn_k": (shared, c.width), "attn_v": (shared, c.width), "attn_output": (c.width, heads), "ffn_gate": (c.hidden, c.width), "ffn_up": (c.hidden, c.width),
+    "ffn_down": (c.width, c.hidden)}
+  if c.kind.norm_before: layer |= {"attn_norm": (c.width,), "ffn_norm": (c.width,)}
+  if c.kind.norm_after: layer |= {"post_attention_norm": (c.width,), "post_ffw_norm": (c.width,)}
+  if c.kind.norm_heads: layer |= {"attn_q_norm": (c.head_width,), "attn_k_norm": (c.head_width,)}
+  if c.kind.norm_all: layer |= {"attn_q_norm": (heads,), "attn_k_norm": (shared,)}
+  return ({"token_embd.weight": (c.words, c.width), "output_norm.weight": (c.width,)}
+          | {f"blk.{i}.{name}.weight": shape for i in range(c.layers) for name, shape in layer.items()})
+
+
+class Model:
+  """A decoder. It holds a cache of keys and values for one sequence of at most `max_context` tokens.
+
+  Not for several threads at once.
+  """
+  def __init__(self, config: Config, weights: dict[str, Tensor], max_context: int = 4096) -> None:
+    """weights: by the names of GGUF files. ValueError names a tensor that is missing or has another shape than the description says."""
+    if max_context < 1: raise ValueError(f"max_context is {max_context}")
+    self.config, self._w = config, weights
+    self.max_context = min(max_context, config.context)
+    c = config
+    for name, shape in _shapes_of(c).items():
+      if name not in weights: raise ValueError(f"the model has no tensor `{name}`")
+      self._must_be(name, shape)
+    if "output.weight" in weights: self._must_be("output.weight", (c.words, c.width))
+    for i in range(c.layers):
+      for name, n in {"attn_q": c.heads * c.head_width, "attn_k": c.shared_heads * c.head_width, "attn_v": c.shared_heads * c.head_width}.items():
+        if f"blk.{i}.{name}.bias" in weights: self._must_be(f"blk.{i}.{name}.bias", (n,))
+    factors = weights.get("rope_freqs.weight")
+    if factors is not None: self._must_be("rope_freqs.weight", (c.rotated // 2,))
+    self._global = _angles(c, c.base, c.scale, self.max_context, factors)
+    self._local = _angles(c, c.kind.local_base, 1.0, self.max_context, None) if c.window and c.kind.period else self._global
+    self._caches = [Tensor.zeros(2, c.shared_heads, self.max_context, c.head_width).contiguous().realize() for _ in range(c.layers)]
+    self._seen: list[int] = []  # the tokens whose keys and values the cache has
+    self._turn = 0  # the number of the generation that the cache belongs to
+    # Recordings of a part of a prompt, whose length is a variable, and of a single token.
+    self._chunk, self._single = TinyJit(self._greedy), TinyJit(self._greedy)
+
+  @staticmethod
+  def from_gguf(path: str | os.PathLike[str], max_context: int = 4096, device: Any = None) -> tuple[Model, dict[str, Any]]:
+    """The model of a file, and the file's values. Every tensor is sent to the daemon once, as it is in the file."""
+    values, stored = stored_in(path)
+    words = stored.get("token_embd.weight")
+    if words is None: raise ValueError("the GGUF file has no tensor `token_embd.weight`")
+    config = config_of(values, words.shape[0])
+    return Model(config, {name: s.on_daemon(device) for name, s in stored.items()}, max_context), values
+
+  def _must_be(self, name: str, shape: tuple[int, ...]) -> None:
+    if self._w[name].shape != shape: raise ValueError(f"tensor `{name}` has the shape {self._w[name].shape}; {self.config.architecture} has {shape} there")
+
+  def _norm(self, x: Tensor, name: str) -> Tensor: return x * (x.square().mean(-1, keepdim=True) + self.config.epsilon).rsqrt() * self._w[name].float()
+  def _linear(self, x: Tensor, name: str) -> Tensor:
+    y = x.matmul(self._w[f"{name}.weight"].transpose())
+    bias = self._w.get(f"{name}.bias")
+    return y if bias is None else y + bias
+
+  def _turned(self, x: Tensor, at: Tensor) -> Tensor:
+    """Rotates each head of x (tokens, heads, elements) by the angles of its token."""
+    n = self.config.rotated
+    cos, sin = at[:, 0].unsqueeze(1), at[:, 1].unsqueeze(1)
+    part = x[..., :n]
+    if self.config.kind.interleaved:
+      pairs = part.reshape(*part.shape[:-1], n // 2, 2)
+      a, b = pairs[..., 0], pairs[..., 1]
+      turned = Tensor.stack(a * cos - b * sin, a * sin + b * cos, dim=-1).flatten(-2)
+    else:
+      a, b = part[..., :n // 2], part[..., n // 2:]
+      turned = (a * cos - b * sin).cat(a * sin + b * cos, dim=-1)
+    return turned if n == self.config.head_width else turned.cat(x[..., n:], dim=-1)
+
+  def _attention(self, x: Tensor, layer: int, at: Size | int) -> Tensor:
+    c, name, count = self.config, f"blk.{layer}.", x.shape[0]
+    q, k, v = (self._linear(x, name + part) for part in ("attn_q", "attn_k", "attn_v"))
+    if c.kind.norm_all: q, k = self._norm(q, name + "attn_q_norm.weight"), self._norm(k, name + "attn_k_norm.weight")
+    q, k, v = q.reshape(count, c.heads, c.head_width), k.reshape(count, c.shared_heads, c.head_width), v.reshape(count, c.shared_heads, c.head_width)
+    if c.kind.norm_heads: q, k = self._norm(q, name + "attn_q_norm.weight"), self._norm(k, name + "attn_k_norm.weight")
+    angles = (self._local if c.is_local(layer) else self._global)[at:at + count]
+    q, k = self._turned(q, angles), self._turned(k, angles)
+    cache = self._caches[layer]
+    cache[:, :, at:at + count].assign(Tensor.stack(k, v).transpose(1, 2))
+    keys, values = cache[0, :, :at + count], cache[1, :, :at + count]
+    # Heads that share keys lie side by side.
+    q = q.transpose(0, 1).reshape(c.shared_heads, c.heads // c.shared_heads, count, c.head_width)
+    scores = q.matmul(keys.unsqueeze(1).transpose(-1, -2)) * c.head_width ** -0.5
+    if count != 1 or c.is_local(layer):
+      own = (Tensor.arange(count) + at).reshape(-1, 1)
+      seen = Tensor.arange(at + count).reshape(1, -1)
+      visible = seen <= own
+      if c.is_local(layer): visible = visible & (seen > own - c.window)
+      scores = visible.where(scores, -math.inf)
+    out = scores.softmax(-1).matmul(values.unsqueeze(1))
+    return self._linear(out.reshape(c.heads, count, c.head_width).transpose(0, 1).reshape(count, c.heads * c.head_width), name + "attn_output")
+
+  def _layer(self, x: Tensor, layer: int, at: Size | int) -> Tensor:
+    c, name = self.config, f"blk.{layer}."
+    def after(y: Tensor, norm: str) -> Tensor: return self._norm(y, name + norm) if c.kind.norm_after else y
+    h = self._norm(x, name + "attn_norm.weight") if c.kind.norm_before else x
+    x = x + after(self._attention(h, layer, at), "post_attention_norm.weight")
+    h = self._norm(x, name + "ffn_norm.weight") if c.kind.norm_before else x
+    gate = self._linear(h, name + "ffn_gate")
+    h = (gate.gelu() if c.kind.gelu else gate.silu()) * self._linear(h, name + "ffn_up")
+    return x + after(self._linear(h, name + "ffn_down"), "post_ffw_norm.weight")
+
+  def logits(self, tokens: Tensor, at: Size | int) -> Tensor:
+    """The scores of all words behind the last of the tokens (count,), of which the first is at position `at`, as (words,). The keys and values of the tokens go to the cache,
+    which must have those of all positions before; realise `caches` with the result."""
+    c = self.config
+    x = self._w["token_embd.weight"][tokens].float()
+    if c.kind.scaled_embedding: x = x * math.sqrt(c.width)
+    for layer in range(c.layers): x = self._layer(x, layer, at)
+    x = self._norm(x[-1:], "output_norm.weight")
+    return x.matmul(self._w["output.weight" if "output.weight" in self._w else "token_embd.weight"].transpose()).reshape(c.words)
+
+  @property
+  def caches(self) -> list[Tensor]:
+    """Keys and values of each layer, (2, shared heads, max_context, elements of a head)."""
+    return self._caches
+
+  def _greedy(self, tokens: Tensor, at: Size | int) -> Tensor:
+    token = self.logits(tokens, at).argmax(-1).cast(dtypes.int32).reshape(1)
+    Tensor.realize(token, *self._caches)
+    return token
+
+  def _prefill(self, prompt: list[int]) -> Tensor:
+    """Computes the tokens of the prompt that the cache does not have; the last one always. Gives the next token."""
+    known = 0
+    while known < min(len(prompt) - 1, len(self._seen)) and self._seen[known] == prompt[known]: known += 1
+    self._seen = self._seen[:known]
+    at, count = Variable("at", 0, self.max_context - 1), Variable("count", 1, CHUNK)
+    token = None
+    while known < len(prompt):
+      n = min(CHUNK, len(prompt) - known)
+      if known + CHUNK > self.max_context and n > 1: n = 1  # a chunk of symbolic length must fit at its longest
+      part = Tensor(prompt[known:known + n] + [0] * (CHUNK - n), dtype=dtypes.int32).realize()
+      token = self._single(part[:1].contiguous().realize(), at.bind(known)) if n == 1 else self._chunk(part[:count.bind(n)].contiguous().realize(), at.bind(known))
+      known += n
+      self._seen = prompt[:known]
+    assert token is not None
+    return token
+
+  def generate(self, prompt: list[int], most: int | None = None) -> Iterator[int]:
+    """The tokens that follow the prompt, each the likeliest one: at most `most` of them, and no more than the context has room for. Tokens at the beginning that the prompt
+    has in common with what was computed before are not computed again. ValueError for a prompt that is empty, does not fit, or has tokens that are no words.
+
+    The model has one cache: the next call ends this one, whose iterator is a RuntimeError then.
+    """
+    if not prompt: raise ValueError("the prompt has no tokens")
+    if len(prompt) > self.max_context: raise ValueError(f"the prompt has {len(prompt)} tokens; the context has {self.max_context}")
+    wrong = [t for t in prompt if not 0 <= t < self.config.words]
+    if wrong: raise ValueError(f"the prompt has the token {wrong[0]}; the model has {self.config.words} words")
+    return self._generated(list(prompt), most)
+
+  def _generated(self, prompt: list[int], most: int | None) -> Iterator[int]:
+    self._turn += 1
+    mine, at = self._turn, Variable("at", 0, self.max_context - 1)
+    try:
+      token = self._prefill(prompt)
+      while most is None or most > 0:
+        if most is not None: most -= 1
+        word = int(token.item())
+        yield word
+        if self._turn != mine: raise RuntimeError("the model began another generation, which ended this one")
+        if len(self._seen) >= self.max_context: return
+        token = self._single(Tensor([word], dtype=dtypes.int32).realize(), at.bind(len(self._seen)))
+        self._seen.append(word)
+    except Exception:
+      if self._turn == mine: self._seen = []  # what is in the cache is not known
+      raise

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: MIT
+"""Language models from GGUF files, against the same in float64 (llm_files.py)."""
+import numpy as np
+import pytest
+
+pytest.importorskip("gguf")
+from llm_files import CONTEXT, WORDS, logits_of, write_model  # noqa: E402
+
+import uopd  # noqa: E402
+from uopd import Tensor, dtypes  # noqa: E402
+from uopd.llm.model import CHUNK, Model  # noqa: E402
+
+VALUES = {"general.architecture": "llama", "llama.block_count": 1, "llama.embedding_length": 8, "llama.feed_forward_length": 16, "llama.attention.head_count": 2, "llama.context_length": 64,
+          "llama.attention.layer_norm_rms_epsilon": 1e-5}
+ARCHITECTURES = ["llama", "qwen2", "qwen3", "olmo2", "gemma3"]
+
+
+@pytest.fixture(scope="module", params=ARCHITECTURES)
+def made(request, tmp_path_factory):
+  path = tmp_path_factory.mktemp("llm") / f"{request.param}.gguf"
+  values = write_model(path, request.param)
+  return request.param, path, values, Model.from_gguf(path)[0]
+
+
+def tokens(n, seed=0): return [int(t) for t in np.random.default_rng(seed).integers(0, WORDS, n)]
+
+
+def test_logits(made):
+  architecture, _, values, model = made
+  prompt = tokens(40)
+  for n in (1, 2, 17, 40):
+    found = model.logits(Tensor(prompt[:n], dtype=dtypes.int32), 0)
+    Tensor.realize(found, *model.caches)
+    want = logits_of(values, architecture, prompt[:n])[-1]
+    np.testing.assert_allclose(found.numpy(), want, rtol=0, atol=2e-4 * np.abs(want).max())
+  model._seen = []  # what this wrote into the cache is no beginning of another prompt
+
+
+def follows(values, architecture, prompt, written):
+  """Whether each written token is the likeliest one, or less likely by no more than float32 can tell."""
+  scores = logits_of(values, architecture, prompt + written)
+  for i, t in enumerate(written):
+    s = scores[len(prompt) + i - 1]
+    if s.max() - s[t] > 1e-3 * np.abs(s).max(): return False
+  return True
+
+
+@pytest.mark.parametrize("length", [1, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK + 6])
+def test_generation(made, length):
+  architecture, _, values, model = made
+  prompt = tokens(length, length)
+  written = list(model.generate(prompt, 8))
+  assert len(written) == 8 and follows(values, architecture, prompt, written)
+  assert not follows(values, architecture, prompt, [(t + 1) % WORDS for t in written])
+
+
+def test_what_is_known_is_not_computed_again(made):
+  architecture, path, values, model = made
+  prompt = tokens(50, 3)
+  first = list(model.generate(prompt, 4))
+  longer, other = prompt + first + tokens(5, 4), prompt[:20] + tokens(9, 5)
+  fresh = Model.from_gguf(path)[0]
+  for next_prompt in (longer, other, prompt, prompt[:1]):
+    fresh._seen = []
+    assert list(model.generate(next_prompt, 4)) == list(fresh.generate(next_prompt, 4))
+
+
+def test_no_graph_is_sent_after_the_first_tokens(made):
+  model = made[3]
+  for n in (CHUNK + 3, 5): list(model.generate(tokens(n, n), 4))
+  before = uopd.runtime.stats()["graphs_sent"]
+  for n in (7, CHUNK + 9, 2, 3 * CHUNK): list(model.generate(tokens(n, 100 + n), 6))
+  assert uopd.runtime.stats()["graphs_sent"] == before
+
+
+def test_the_context_ends(made):
+  architecture, path, values, _ = made
+  for most in (CONTEXT, 45):
+    model = Model.from_gguf(path, max_context=most)[0]
+    prompt = tokens(most - 3, 9)
+    written = list(model.generate(prompt))
+    assert len(written) == 4 and follows(values, architecture, prompt, written)  # three have room, and the last one is not computed from
+    assert len(list(model.generate(tokens(most, 1)))) == 1
+    with pytest.raises(ValueError, match=f"has {most + 1} tokens"): list(model.generate(tokens(most + 1)))
+
+
+def test_factors_of_frequencies_and_a_tied_output(tmp_path):
+  values = write_model(tmp_path / "m.gguf", "llama", layers=2, tied=True, factors=True)
+  model = Model.from_gguf(tmp_path / "m.gguf")[0]
+  prompt = tokens(30)
+  found, want = model.logits(Tensor(prompt, dtype=dtypes.int32), 0).numpy(), logits_of(values, "llama", prompt)[-1]
+  np.testing.assert_allclose(found, want, rtol=0, atol=2e-4 * np.abs(want).max())
+
+
+def test_another_generation_ends_the_one_before(made):
+  _, path, _, model = made
+  first = model.generate(tokens(9, 1), 5)
+  next(first)
+  want = list(Model.from_gguf(path)[0].generate(tokens(7, 2), 4))
+  second = model.generate(tokens(7, 2), 4)
+  begun = [next(second)]
+  with pytest.raises(RuntimeError, match="another generation"): next(first)
+  assert begun + list(second) == want
+
+
+def test_late_positions_are_as_exact_as_early_ones(tmp_path):
+  from uopd.llm.config import config_of
+  from uopd.llm.model import _angles
+  config = config_of(VALUES, 10)._replace(rotated=64)
+  found = _angles(config, 10000.0, 1.0, 100_000, None).numpy()
+  speed = 10000.0 ** (-np.arange(32) / 32)
+  for at in (1, 1000, 99_999):
+    np.testing.assert_allclose(found[at], [np.cos(at * speed), np.sin(at * speed)], rtol=0, atol=1e-6)
+
+
+def test_wrong_prompts(made):
+  model = made[3]
+  with pytest.raises(ValueError, match="no tokens"): list(model.generate([]))
+  for bad in (-1, WORDS):
+    with pytest.raises(ValueError, match=f"token {bad}"): list(model.generate([1, bad]))
+
+
+@pytest.mark.parametrize("key, value, says", [
+  ("general.architecture", None, "general.architecture is None"), ("general.architecture", "mamba", "known here: llama, qwen2"), ("llama.block_count", None, "no `llama.block_count`"),
+  ("llama.block_count", 0, "block_count is 0"), ("llama.block_count", True, "block_count is True"), ("llama.block_count", 1 << 40, "block_count is"), ("llama.embedding_length", "8", "length is '8'"),
+  ("llama.embedding_length", 9, "no multiple of head_count"), ("llama.attention.head_count_kv", 3, "no multiple of head_count_kv"), ("llama.attention.layer_norm_rms_epsilon", float("nan"), "epsilon is nan"),
+  ("llama.rope.freq_base", -1.0, "freq_base is -1"), ("llama.rope.dimension_count", 3, "dimension_count is 3"), ("llama.rope.dimension_count", 6, "dimension_count is 6"),
+  ("llama.rope.scaling.type", "yarn", "known here: none, linear"), ("llama.attention.value_length", 2, "value_length is not")])
+def test_values_that_cannot_be(key, value, says):
+  from uopd.llm.config import config_of
+  assert config_of(VALUES, 10).head_width == 4
+  with pytest.raises(ValueError, match=says): config_of({k: v for k, v in {**VALUES, key: value}.items() if v is not None}, 10)
+
+
+def test_tensors_that_do_not_fit(tmp_path):
+  from uopd.llm.gguf import stored_in
+  from uopd.llm.config import config_of
+  write_model(tmp_path / "m.gguf", "qwen3", layers=1)
+  values, stored = stored_in(tmp_path / "m.gguf")
+  config, tensors = config_of(values, WORDS), {name: s.tensor() for name, s in stored.items()}
+  for name in ("blk.0.attn_q.weight", "output_norm.weight", "blk.0.ffn_norm.weight"):
+    with pytest.raises(ValueError, match=f"no tensor `{name}`"): Model(config, {k: v for k, v in tensors.items() if k != name})
+    with pytest.raises(ValueError, match=f"`{name}` has the shape"): Model(config, {**tensors, name: Tensor.zeros(3, 5)})
