@@ -139,14 +139,16 @@ def double(start, step): return DOUBLE.replace("START", start).replace("STEP", s
   "{% set ns = namespace(v='aa') %}{% for i in range(99) %}{% set x %}{{ ns.v }}{{ ns.v }}{% endset %}{% set ns.v = x %}{% endfor %}",
   "{% set ns = namespace(v='aa') %}{% macro f(x) %}{{ x }}{{ x }}{% endmacro %}{% for i in range(99) %}{% set ns.v = f(ns.v) %}{% endfor %}",
   "{% macro f(n) %}{{ f(n + 1) }}{{ f(n + 1) }}{% endmacro %}{{ f(0) }}", "{% macro f(n) %}{% if n < 30 %}{{ f(n + 1) }}{{ f(n + 1) }}{% endif %}{% endmacro %}{{ f(0) }}",
-  "{% for a in messages recursive %}{{ loop(messages) }}{% endfor %}", "{{ range(99999) | map('list') | list }}{{ [range(99999)] * 999 | map('list') | list }}",
+  "{% for a in messages recursive %}{{ loop(messages) }}{% endfor %}", "{{ ([range(99999)] * 999) | map('list') | list }}",
   "{% set x = [range(99999)] * 99999 %}{{ x | map('list') | map('length') | list | length }}", "{% set a = 'a' * 9000000 %}{% for i in range(90000) %}{% if a[1:] == a[:-1] %}{% endif %}{% endfor %}",
-  "{% set a = 'a' * 9000000 %}{% set b = a + 'b' %}{% for i in range(90000) %}{% if b in a %}{% endif %}{% endfor %}", "{{ 'x' * 15000000 }}{{ 'x' * 15000000 }}",
+  "{% set a = 'a' * 9000000 %}{% set b = a + 'b' %}{% for i in range(90000) %}{% if b in a %}{% endif %}{% endfor %}", "{% set a = 'x' * 9000000 %}{{ a }}{{ a }}",
+  "{% set ns = namespace(v=[range(99999) | list]) %}{% for i in range(14) %}{% set ns.v = ns.v + ns.v %}{% endfor %}{{ ns.v | string | length }}",
+  double("[1]", "[ns.v, ns.v]").replace("{{ ns.v }}", "{{ ns.v | string | length }}"), double("[1]", "{1: ns.v, 2: ns.v}").replace("{{ ns.v }}", "{{ ns.v | string | length }}"),
 ])
 def test_work_is_bounded(template):
   """An error, in less time and memory than what it asks for."""
   start = time.monotonic()
-  with pytest.raises(ValueError, match=r"^tokenizer\.chat_template"): render(template)
+  with pytest.raises(ValueError, match=r"^tokenizer\.chat_template.*(goes beyond a limit|is unsafe|No filter named|nested too deeply|Range too big)"): render(template)
   assert time.monotonic() - start < 40  # at most 3 s on a machine of its own; the limit of the module is 10 s
 
 

@@ -84,6 +84,8 @@ def test_every_pattern_keeps_all_of_a_text(pre):
   ("smollm", "a 123 b", ["a", " ", "1", "2", "3", " b"]),
   ("smollm", "a  1", ["a", "  ", "1"]),
   ("llama-bpe", "I'm 12345, you'LL  go\n\n x", ["I", "'m", " ", "123", "45", ",", " you", "'LL", " ", " go", "\n\n", " x"]),
+  ("llama-bpe", "a   12  ", ["a", "  ", " ", "12", "  "]),
+  ("gpt-4o", "a   ! ", ["a", "  ", " !", " "]),
   ("qwen2", "x=123\r\n y", ["x", "=", "1", "2", "3", "\r\n", " y"]),
   ("gpt-4o", "HelloWorld's  ABCdef 1234/\n", ["Hello", "World's", " ", " ABCdef", " ", "123", "4", "/\n"]),
   ("tekken", "HelloWorld's 12", ["Hello", "World", "'s", " ", "1", "2"]),
@@ -300,7 +302,7 @@ def test_spaces_of_sentencepiece():
   show = lambda t, s, special=False: [t.text(i) for i in t.encode(s, special)]
   assert show(t, "a a") == [SPACE + "a", SPACE + "a"] and show(t, " a") == [SPACE, SPACE + "a"] and show(t, "") == []
   assert show(t, "a\n") == [SPACE + "a", "<0x0A>"]
-  assert show(t, "a<s>a", True) == [SPACE + "a", "<s>", SPACE + "a"]
+  assert show(t, "a<s>a", True) == [SPACE + "a", "<s>", SPACE + "a"] and show(t, "<s>", True) == ["<s>"]
   assert t.decode(t.encode(" a")) == " a" and t.add_bos and t.with_bos([]) == [t.id("<s>")]
   assert t.decode(t.encode("a<s>a", True)) == "a a"
   t = scored(scores, add_space_prefix=False)

@@ -51,7 +51,7 @@ class ByteLevel:
     ranks = self._ranks
     return [ids[s] for s in merge(list(symbols), lambda left, right: ranks.get(f"{left} {right}")) if s in ids]
 
-  def encode(self, text: str, begins: bool) -> list[int]:
+  def encode(self, text: str) -> list[int]:
     out: list[int] = []
     words = self._words
     for word in self._split(text):

@@ -62,8 +62,8 @@ class ScoredBPE(_Pieces):
       else: out += self._spelled(symbol)
     return out
 
-  def encode(self, text: str, begins: bool) -> list[int]:
-    if begins and self.add_space_prefix: text = " " + text
+  def encode(self, text: str) -> list[int]:
+    if text and self.add_space_prefix: text = " " + text
     text = text.replace(" ", SPACE)
     if self._word is None: return self._ids_of(text)
     out, words = list[int](), self._words
@@ -99,7 +99,7 @@ class Unigram(_Pieces):
     if self.add_space_prefix and text.strip(" "): text = " " + text
     return text.replace(" ", SPACE)
 
-  def encode(self, text: str, begins: bool) -> list[int]:
+  def encode(self, text: str) -> list[int]:
     text = self._normal(text)
     n = len(text)
     best, length = [0.0] + [-float("inf")] * n, [0] * (n + 1)

@@ -57,16 +57,9 @@ class Tokenizer:
     """As encode. The mark is taken out of the text where the control tokens have been found."""
     if not text.isascii(): text = _SURROGATES.sub("\ufffd", text)
     out: list[int] = []
-    begins = True
     for part in (self._vocabulary.control if special else self._vocabulary.user).parts(text):
-      if isinstance(part, int):
-        out.append(part)
-        begins = True
-        continue
-      if mark: part = part.replace(mark, "")
-      if part:
-        out += self._method.encode(part, begins)
-        begins = False
+      if isinstance(part, int): out.append(part)
+      else: out += self._method.encode(part.replace(mark, "") if mark else part)
     return out
 
   def with_bos(self, ids: list[int]) -> list[int]:
