@@ -49,6 +49,13 @@ def test_an_answer_that_is_left_is_kept_as_far_as_it_went(path):
   assert "".join(chat.answer("More", 3))
 
 
+def test_what_is_no_text(path):
+  chat = Conversation.from_gguf(path)
+  for bad in (None, 5, ["Hello"]):
+    with pytest.raises(TypeError, match="the user's text is"): list(chat.answer(bad))
+  assert chat.messages == []
+
+
 def test_the_context_is_full(path):
   chat = Conversation.from_gguf(path, max_context=64)
   with pytest.raises(ValueError, match="the context has room for 63"): list(chat.answer("a long text " * 30))

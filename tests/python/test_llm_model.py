@@ -118,6 +118,9 @@ def test_wrong_prompts(made):
   with pytest.raises(ValueError, match="no tokens"): list(model.generate([]))
   for bad in (-1, WORDS):
     with pytest.raises(ValueError, match=f"token {bad}"): list(model.generate([1, bad]))
+  for bad in ([1.5], ["a"], [None]):
+    with pytest.raises(TypeError): model.generate(bad)
+  assert list(model.generate(np.array([1, 2]), 3)) == list(model.generate([1, 2], 3))
 
 
 @pytest.mark.parametrize("key, value, says", [

@@ -29,6 +29,7 @@ class Conversation:
   def answer(self, text: str, most: int | None = None) -> Iterator[str]:
     """The model's answer to a text of the user, as pieces of text. It ends where the model ends it, after `most` tokens, or with the context. The text and as much of the answer
     as was taken become messages of the conversation. ValueError if the conversation does not fit into the context; then it stays as it was."""
+    if not isinstance(text, str): raise TypeError(f"the user's text is {type(text).__name__}")
     messages = self.messages + [{"role": "user", "content": text}]
     prompt = self.template.encode(messages)
     if len(prompt) >= self.model.max_context:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import os
 from typing import Any, Iterator
 
@@ -172,15 +173,16 @@ class Model:
 
   def generate(self, prompt: list[int], most: int | None = None) -> Iterator[int]:
     """The tokens that follow the prompt, each the likeliest one: at most `most` of them, and no more than the context has room for. Tokens at the beginning that the prompt
-    has in common with what was computed before are not computed again. ValueError for a prompt that is empty, does not fit, or has tokens that are no words.
+    has in common with what was computed before are not computed again. ValueError for a prompt that is empty, does not fit, or has tokens that are no words; TypeError for what is no integer.
 
     The model has one cache: the next call ends this one, whose iterator is a RuntimeError then.
     """
+    prompt = [operator.index(t) for t in prompt]
     if not prompt: raise ValueError("the prompt has no tokens")
     if len(prompt) > self.max_context: raise ValueError(f"the prompt has {len(prompt)} tokens; the context has {self.max_context}")
     wrong = [t for t in prompt if not 0 <= t < self.config.words]
     if wrong: raise ValueError(f"the prompt has the token {wrong[0]}; the model has {self.config.words} words")
-    return self._generated(list(prompt), most)
+    return self._generated(prompt, most)
 
   def _generated(self, prompt: list[int], most: int | None) -> Iterator[int]:
     self._turn += 1
