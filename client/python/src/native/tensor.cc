@@ -33,6 +33,34 @@ void ReadInto(const Handle& x, nb::handle out) {
   Wait(LockedWithoutGil([&] { return x.tensor().ReadInto(buffer.bytes()); }));
 }
 
+// The contents of a tensor on their way from the daemon. What the daemon is asked for later does
+// not change them.
+class Reading {
+ public:
+  explicit Reading(const Handle& x) : epoch_(Epoch()) {
+    x.CheckEpoch();
+    WaitForRoom();
+    future_ = LockedWithoutGil([&] {
+      const Tensor& t = x.tensor();
+      bytes_->resize(static_cast<size_t>(t.size() * ir::ByteSize(t.dtype())));
+      return t.ReadInto({bytes_->data(), bytes_->size()});
+    });
+    // The memory must last until the contents are there, also if nobody waits for them.
+    future_.Then([bytes = bytes_](const absl::Status&) {});
+  }
+  nb::bytes Contents() const {
+    if (epoch_ != Epoch())
+      throw StatusError{absl::FailedPreconditionError("the parent process reads the tensor")};
+    Wait(future_);
+    return nb::bytes(bytes_->data(), bytes_->size());
+  }
+
+ private:
+  uint64_t epoch_;
+  std::shared_ptr<std::string> bytes_ = std::make_shared<std::string>();
+  client::Future future_;
+};
+
 void Submit(const std::vector<const Handle*>& all) {
   internal::CheckOwn(all);
   WaitForRoom();
@@ -165,6 +193,8 @@ void BindTensor(nb::module_& m) {
 
   m.def("from_buffer", &FromBuffer);
   m.def("read_into", &ReadInto);
+  nb::class_<Reading>(m, "Reading").def("contents", &Reading::Contents);
+  m.def("begin_read", [](const Handle& x) { return Reading(x); });
   m.def("submit", &Submit);
   m.def("gradient", &Gradient);
   m.def("backward", [](const Handle& x) {

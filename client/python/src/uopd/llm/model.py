@@ -2,11 +2,13 @@
 """Language models from GGUF files. The weights stay in the blocks of the file on the daemon; kernels compute from these."""
 from __future__ import annotations
 
+import collections
 import math
 import operator
 import os
 from typing import Any, Iterator
 
+from .. import _core
 from ..dtype import dtypes
 from ..jit import TinyJit
 from ..tensor import Tensor
@@ -15,6 +17,7 @@ from .config import Config, config_of
 from .gguf import Stored, stored_in
 
 CHUNK = 32  # tokens of a prompt that are computed at once
+AHEAD = 2   # tokens that are asked for before the one that is waited for has come
 
 
 def _angles(config: Config, base: float, scale: float, length: int, factors: Tensor | None) -> Tensor:
@@ -187,16 +190,21 @@ class Model:
   def _generated(self, prompt: list[int], most: int | None) -> Iterator[int]:
     self._turn += 1
     mine, at = self._turn, Variable("at", 0, self.max_context - 1)
+    coming: collections.deque[_core.Reading] = collections.deque()  # tokens that are computed, or will be, and not known yet
     try:
-      token = self._prefill(prompt)
-      while most is None or most > 0:
-        if most is not None: most -= 1
-        word = int(token.item())
+      token, asked = self._prefill(prompt), len(prompt)  # asked: the tokens that the cache has or is about to have
+      if most is None or most > 0: coming.append(_core.begin_read(token._h))
+      said = 0
+      while coming:
+        while len(coming) <= AHEAD and asked < self.max_context and (most is None or said + len(coming) < most):
+          token = self._single(token, at.bind(asked))
+          asked += 1
+          coming.append(_core.begin_read(token._h))
+        word = int.from_bytes(coming.popleft().contents(), "little", signed=True)
+        said += 1
+        if len(prompt) + said <= asked: self._seen.append(word)
         yield word
         if self._turn != mine: raise RuntimeError("the model began another generation, which ended this one")
-        if len(self._seen) >= self.max_context: return
-        token = self._single(Tensor([word], dtype=dtypes.int32).realize(), at.bind(len(self._seen)))
-        self._seen.append(word)
     except Exception:
       if self._turn == mine: self._seen = []  # what is in the cache is not known
       raise
