@@ -16,6 +16,15 @@ if(TARGET uopd_client_cpp)
   target_link_libraries(gguf_fuzz_test PRIVATE uopd_client_cpp GTest::gtest GTest::gtest_main)
   uopd_register_tests(gguf_fuzz_test both)
 endif()
+set(onnx_fuzz_sources ${CMAKE_SOURCE_DIR}/tests/fuzz/onnx_check.cc ${CMAKE_SOURCE_DIR}/tests/fuzz/onnx_seeds.cc)
+if(TARGET uopd_client_cpp)
+  # A program of its own, since it counts allocations.
+  add_executable(onnx_fuzz_test ${CMAKE_SOURCE_DIR}/tests/fuzz/onnx_fuzz_test.cc ${onnx_fuzz_sources}
+      ${CMAKE_SOURCE_DIR}/tests/fuzz/memory_meter.cc)
+  set_target_properties(onnx_fuzz_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  target_link_libraries(onnx_fuzz_test PRIVATE uopd_client_cpp GTest::gtest GTest::gtest_main)
+  uopd_register_tests(onnx_fuzz_test both)
+endif()
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND UOPD_SANITIZE MATCHES "address")
   add_executable(graph_fuzz_corpus ${CMAKE_SOURCE_DIR}/tests/fuzz/graph_fuzz_corpus.cc)
@@ -45,6 +54,21 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND UOPD_SANITIZE MATCHES "address")
              -print_final_stats=1 ${CMAKE_BINARY_DIR}/gguf_fuzz_corpus)
     set_tests_properties(gguf_fuzz_seeds PROPERTIES FIXTURES_SETUP gguf_fuzz_corpus LABELS fuzz)
     set_tests_properties(gguf_fuzz PROPERTIES FIXTURES_REQUIRED gguf_fuzz_corpus LABELS fuzz TIMEOUT 240)
+    # The same for the reader of ONNX files.
+    file(GLOB reader CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/client/cpp/onnx/*.cc)
+    add_executable(onnx_fuzz ${CMAKE_SOURCE_DIR}/tests/fuzz/onnx_fuzz.cc ${CMAKE_SOURCE_DIR}/tests/fuzz/onnx_check.cc ${reader}
+        ${CMAKE_SOURCE_DIR}/client/cpp/state/regular_file.cc ${CMAKE_SOURCE_DIR}/client/cpp/state/shown_name.cc)
+    target_include_directories(onnx_fuzz PRIVATE ${CMAKE_SOURCE_DIR}/client/include)
+    target_compile_options(onnx_fuzz PRIVATE -fsanitize=fuzzer-no-link)
+    target_link_options(onnx_fuzz PRIVATE -fsanitize=fuzzer)
+    target_link_libraries(onnx_fuzz PRIVATE uopd_core_ir)
+    add_executable(onnx_fuzz_corpus ${CMAKE_SOURCE_DIR}/tests/fuzz/onnx_fuzz_corpus.cc ${onnx_fuzz_sources})
+    target_link_libraries(onnx_fuzz_corpus PRIVATE uopd_client_cpp)
+    add_test(NAME onnx_fuzz_seeds COMMAND onnx_fuzz_corpus ${CMAKE_BINARY_DIR}/onnx_fuzz_corpus)
+    add_test(NAME onnx_fuzz COMMAND onnx_fuzz -seed=1 -max_total_time=${UOPD_FUZZ_SECONDS} -max_len=4096 -timeout=10 -rss_limit_mb=2048
+             -print_final_stats=1 ${CMAKE_BINARY_DIR}/onnx_fuzz_corpus)
+    set_tests_properties(onnx_fuzz_seeds PROPERTIES FIXTURES_SETUP onnx_fuzz_corpus LABELS fuzz)
+    set_tests_properties(onnx_fuzz PROPERTIES FIXTURES_REQUIRED onnx_fuzz_corpus LABELS fuzz TIMEOUT 240)
   endif()
 endif()
 

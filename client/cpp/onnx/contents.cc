@@ -138,7 +138,9 @@ absl::Status CopyParts(WireSource& source, const OnnxTensor& tensor, std::span<c
       out = out.subspan(width);
       return absl::OkStatus();
     };
-    UOPD_TRY(EachOnnxNumber(source, part, take));
+    const absl::Status status = EachOnnxNumber(source, part, take);
+    if (absl::IsInvalidArgument(status)) return changed();
+    UOPD_TRY(status);
   }
   return out.empty() ? absl::OkStatus() : changed();
 }

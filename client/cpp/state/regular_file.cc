@@ -49,6 +49,7 @@ absl::StatusOr<RegularFile> RegularFile::OpenBeneath(const UniqueFd& folder, std
     const int at = inner ? inner.get() : folder.get();
     if (name == "..") return Invalid(Cat(shown, " leads out of its folder"));
     if (slash == std::string_view::npos) {
+      if (name.empty()) return Invalid(Cat(shown, " is no regular file"));
       UniqueFd fd(openat(at, name.c_str(), kHowToOpen | O_NOFOLLOW));
       if (!fd && errno == ELOOP) return Invalid(Cat(shown, " is a symbolic link"));
       return Of(std::move(fd), shown);

@@ -235,7 +235,7 @@ struct OnnxModel {
 // The model in a whole file, which must stay as it is while the model is used.
 absl::StatusOr<OnnxModel> ParseOnnx(std::string_view file);
 // Copies the contents of a tensor of ParseOnnx(file). REQUIRES: `out` has tensor.bytes() bytes.
-// INVALID_ARGUMENT if they are strings or in another file.
+// INVALID_ARGUMENT if they are strings or in another file, DATA_LOSS if `file` has others.
 absl::Status ReadOnnx(std::string_view file, const OnnxTensor& tensor, std::span<char> out);
 
 // An open file with its model. Only regular files are opened.
@@ -255,7 +255,7 @@ class OnnxFile {
   // Valid as long as this object, also after it was moved.
   const OnnxModel& model() const;
   // Copies the contents of one of the model's tensors. REQUIRES: `out` has tensor.bytes() bytes.
-  // DATA_LOSS if the file became shorter since Open.
+  // DATA_LOSS if the file became shorter since Open, or numbers of variable length changed in it.
   //
   // Contents in another file: each name of the location is opened below the one before, from the
   // folder that the model was in when it was opened. Symbolic links on the way and at its end are
