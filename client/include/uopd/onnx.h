@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Models in files of the format ONNX: messages of protobuf, whose fields and their numbers are
-// those of onnx.proto (https://github.com/onnx/onnx/blob/main/onnx/onnx-ml.proto). This header
-// reads a model. It neither knows the ops nor runs them.
+// those of the format's schema (https://github.com/onnx/onnx/blob/main/onnx/onnx-ml.proto). This
+// header reads a model. It neither knows the ops nor runs them.
 //
 // Files are not trusted. Errors are INVALID_ARGUMENT unless a comment says otherwise; they name the
 // graph, the node, the attribute or the tensor and a byte of the file, and their text is valid
@@ -43,7 +43,7 @@ inline constexpr int kMostOnnxAxes = ir::kMaxRank;
 // A type of elements: TensorProto.DataType.
 struct OnnxElementType {
   int32_t number = 0;          // in files
-  std::string_view name;       // that of onnx.proto: "FLOAT", "INT4"
+  std::string_view name;       // that of the schema: "FLOAT", "INT4"
   int bits = 0;                // of one element; 0: strings
   uint32_t typed_field = 0;    // the field of TensorProto that has its values where raw_data do not
   std::optional<Dtype> dtype;  // nullopt: uopd has no such dtype

@@ -14,7 +14,6 @@ namespace uopd::client::onnx {
 namespace {
 
 using test::Int;
-using test::Message;
 using test::Text;
 using ::testing::HasSubstr;
 
