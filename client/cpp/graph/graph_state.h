@@ -331,8 +331,8 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   // The contents of a tensor, whatever became of earlier requests. REQUIRES: the tensor was
   // submitted.
   Future ReadStored(const TensorState& tensor, std::span<char> out);
-  // A future that ends as `read` does, but fails if a request that is on the way now fails: the
-  // read may see memory that this request was to write. `own`: the answer that the read waits for.
+  // A future that ends as `read` does, but fails, and tells of it, if a request that was not done
+  // as the read began fails: the read may see memory that it was to write. `own`: of the read.
   Future AfterEarlier(const Future& read, const Answer& own);
   // The contents of a buffer.
   Future ReadBuffer(uint64_t number, std::span<char> out);

@@ -127,15 +127,19 @@ Future GraphState::ReadWhole(const std::shared_ptr<TensorState>& t, std::span<ch
 }
 
 Future GraphState::AfterEarlier(const Future& read, const Answer& own) {
+  // Of a request whose answer came, and was looked at, since the read began.
+  const absl::Status noted = TakeError();
   std::vector<std::pair<Future, std::shared_ptr<std::atomic<bool>>>> earlier;
+  // One whose answer came meanwhile, and was not looked at, is among them.
   for (Sent& sent : sent_) {
-    if (sent.told || sent.answer.result == own.result || sent.answer.future.Done()) continue;
+    if (sent.told || sent.answer.result == own.result) continue;
     if (sent.told_later == nullptr) sent.told_later = std::make_shared<std::atomic<bool>>(false);
     earlier.emplace_back(sent.answer.future, sent.told_later);
   }
-  if (earlier.empty()) return read;
+  if (earlier.empty() && noted.ok()) return read;
   const Promise promise(read.driver());
-  read.Then([promise, earlier = std::move(earlier)](absl::Status status) {
+  read.Then([promise, noted, earlier = std::move(earlier)](absl::Status status) {
+    status.Update(noted);
     for (const auto& [future, told] : earlier) {
       if (!future.Done()) continue;  // answers of calls come in order, so this is an upload
       const absl::Status before = future.Wait();

@@ -176,7 +176,7 @@ absl::Status ReadTensor(Fields in, OnnxTensor& out) {
   };
   const uint64_t begin = in.at();
   const absl::Status status = read();
-  if (status.ok()) return status;
+  if (status.ok()) return absl::OkStatus();
   return WithFrame(status, out.name.empty()
                                ? Cat("reading the tensor at byte ", begin)
                                : Cat("reading tensor ", ShownName(out.name), " at byte ", begin));

@@ -20,7 +20,9 @@ class LateExecutor final : public Executor {
       if (answer.result != nullptr) *result = *answer.result;
       return answer.future.Wait();
     });
-    return {waiting_.back().first.future(), result};
+    const Future future = waiting_.back().first.future();
+    if (std::exchange(answers_while_sending, false)) Answer_();
+    return {future, result};
   }
   Future Upload(uint64_t handle, std::string_view device,
                 std::shared_ptr<const std::string> bytes) override {
@@ -34,6 +36,8 @@ class LateExecutor final : public Executor {
     return waiting_.back().first.future();
   }
 
+  // The next call is sent, and at the same time the answer of what waits longest comes.
+  bool answers_while_sending = false;
   size_t waiting() const { return waiting_.size(); }
   void Answer_() {
     auto [promise, work] = std::move(waiting_.front());
@@ -141,6 +145,25 @@ TEST_F(SubmitTest, WhoeverReadsIsToldAndNobodyElse) {
   daemon_->fail_with = absl::OkStatus();
   EXPECT_EQ(reading->future.Wait().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(late_.Sync().ok());
+}
+
+TEST_F(SubmitTest, AnErrorThatComesWhileAReadIsSentIsToldToTheReaderAlone) {
+  Tensor w = Late({2}, {1, 2});
+  ASSERT_TRUE((w + 0.0).Submit().ok());
+  executor_->AnswerAll();
+  for (const bool depends : {true, false}) {
+    w.Assign(w + 1.0);
+    ASSERT_TRUE(w.Submit().ok());
+    daemon_->fail_with = absl::ResourceExhaustedError("full");
+    executor_->answers_while_sending = true;
+    const auto reading = Read(depends ? w * 5.0 : Late({2}, {1, 2}) * 5.0);
+    executor_->AnswerAll();
+    daemon_->fail_with = absl::OkStatus();
+    EXPECT_EQ(reading->future.Wait().code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_TRUE(late_.Sync().ok()) << "an error is returned once";
+    EXPECT_TRUE((Late({2}, {1, 2}) + 1.0).Submit().ok());
+    executor_->AnswerAll();
+  }
 }
 
 TEST_F(SubmitTest, BuffersThatAFailedRequestShouldHaveFreedAreFreedLater) {
