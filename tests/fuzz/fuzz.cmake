@@ -7,6 +7,24 @@ add_executable(graph_fuzz_test ${CMAKE_SOURCE_DIR}/tests/fuzz/graph_fuzz_test.cc
 uopd_test_program(graph_fuzz_test)
 target_link_libraries(graph_fuzz_test PRIVATE uopd_fuzz_support GTest::gmock GTest::gtest GTest::gtest_main)
 uopd_register_tests(graph_fuzz_test unit)
+# uopd_file_fuzzer(NAME SOURCE...): the libFuzzer target NAME_fuzz of a reader of files, and its seeds. The sources of the reader are compiled
+# once more, to count their branches. They use nothing else of the client.
+function(uopd_file_fuzzer name)
+  set(fuzz ${name}_fuzz)
+  add_executable(${fuzz} ${CMAKE_SOURCE_DIR}/tests/fuzz/${fuzz}.cc ${CMAKE_SOURCE_DIR}/tests/fuzz/${name}_check.cc ${ARGN})
+  target_include_directories(${fuzz} PRIVATE ${CMAKE_SOURCE_DIR}/client/include)
+  target_compile_options(${fuzz} PRIVATE -fsanitize=fuzzer-no-link)
+  target_link_options(${fuzz} PRIVATE -fsanitize=fuzzer)
+  target_link_libraries(${fuzz} PRIVATE uopd_core_ir)
+  add_executable(${fuzz}_corpus ${CMAKE_SOURCE_DIR}/tests/fuzz/${fuzz}_corpus.cc ${${fuzz}_sources})
+  target_link_libraries(${fuzz}_corpus PRIVATE uopd_client_cpp)
+  add_test(NAME ${fuzz}_seeds COMMAND ${fuzz}_corpus ${CMAKE_BINARY_DIR}/${fuzz}_corpus)
+  add_test(NAME ${fuzz} COMMAND ${fuzz} -seed=1 -max_total_time=${UOPD_FUZZ_SECONDS} -max_len=4096 -timeout=10 -rss_limit_mb=2048
+           -print_final_stats=1 ${CMAKE_BINARY_DIR}/${fuzz}_corpus)
+  set_tests_properties(${fuzz}_seeds PROPERTIES FIXTURES_SETUP ${fuzz}_corpus LABELS fuzz)
+  set_tests_properties(${fuzz} PROPERTIES FIXTURES_REQUIRED ${fuzz}_corpus LABELS fuzz TIMEOUT 240)
+endfunction()
+
 set(gguf_fuzz_sources ${CMAKE_SOURCE_DIR}/tests/fuzz/gguf_check.cc ${CMAKE_SOURCE_DIR}/tests/fuzz/gguf_seeds.cc)
 if(TARGET uopd_client_cpp)
   # A program of its own, since it counts allocations.
@@ -38,37 +56,12 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND UOPD_SANITIZE MATCHES "address")
            -rss_limit_mb=2048 -print_final_stats=1 ${CMAKE_BINARY_DIR}/graph_fuzz_corpus)
   set_tests_properties(graph_fuzz_seeds PROPERTIES FIXTURES_SETUP graph_fuzz_corpus LABELS fuzz)
   set_tests_properties(graph_fuzz PROPERTIES FIXTURES_REQUIRED graph_fuzz_corpus LABELS fuzz TIMEOUT 240)
-  # The reader of GGUF files, whose sources are compiled here once more to count their branches. They use nothing else of the client.
+  # The readers of files.
   if(TARGET uopd_client_cpp)
-    set(reader ${CMAKE_SOURCE_DIR}/client/cpp/state)
-    add_executable(gguf_fuzz ${CMAKE_SOURCE_DIR}/tests/fuzz/gguf_fuzz.cc ${CMAKE_SOURCE_DIR}/tests/fuzz/gguf_check.cc ${reader}/ggml_types.cc
-        ${reader}/gguf_cursor.cc ${reader}/gguf_header.cc ${reader}/shown_name.cc)
-    target_include_directories(gguf_fuzz PRIVATE ${CMAKE_SOURCE_DIR}/client/include)
-    target_compile_options(gguf_fuzz PRIVATE -fsanitize=fuzzer-no-link)
-    target_link_options(gguf_fuzz PRIVATE -fsanitize=fuzzer)
-    target_link_libraries(gguf_fuzz PRIVATE uopd_core_ir)
-    add_executable(gguf_fuzz_corpus ${CMAKE_SOURCE_DIR}/tests/fuzz/gguf_fuzz_corpus.cc ${gguf_fuzz_sources})
-    target_link_libraries(gguf_fuzz_corpus PRIVATE uopd_client_cpp)
-    add_test(NAME gguf_fuzz_seeds COMMAND gguf_fuzz_corpus ${CMAKE_BINARY_DIR}/gguf_fuzz_corpus)
-    add_test(NAME gguf_fuzz COMMAND gguf_fuzz -seed=1 -max_total_time=${UOPD_FUZZ_SECONDS} -max_len=4096 -timeout=10 -rss_limit_mb=2048
-             -print_final_stats=1 ${CMAKE_BINARY_DIR}/gguf_fuzz_corpus)
-    set_tests_properties(gguf_fuzz_seeds PROPERTIES FIXTURES_SETUP gguf_fuzz_corpus LABELS fuzz)
-    set_tests_properties(gguf_fuzz PROPERTIES FIXTURES_REQUIRED gguf_fuzz_corpus LABELS fuzz TIMEOUT 240)
-    # The same for the reader of ONNX files.
-    file(GLOB reader CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/client/cpp/onnx/*.cc)
-    add_executable(onnx_fuzz ${CMAKE_SOURCE_DIR}/tests/fuzz/onnx_fuzz.cc ${CMAKE_SOURCE_DIR}/tests/fuzz/onnx_check.cc ${reader}
-        ${CMAKE_SOURCE_DIR}/client/cpp/state/regular_file.cc ${CMAKE_SOURCE_DIR}/client/cpp/state/shown_name.cc)
-    target_include_directories(onnx_fuzz PRIVATE ${CMAKE_SOURCE_DIR}/client/include)
-    target_compile_options(onnx_fuzz PRIVATE -fsanitize=fuzzer-no-link)
-    target_link_options(onnx_fuzz PRIVATE -fsanitize=fuzzer)
-    target_link_libraries(onnx_fuzz PRIVATE uopd_core_ir)
-    add_executable(onnx_fuzz_corpus ${CMAKE_SOURCE_DIR}/tests/fuzz/onnx_fuzz_corpus.cc ${onnx_fuzz_sources})
-    target_link_libraries(onnx_fuzz_corpus PRIVATE uopd_client_cpp)
-    add_test(NAME onnx_fuzz_seeds COMMAND onnx_fuzz_corpus ${CMAKE_BINARY_DIR}/onnx_fuzz_corpus)
-    add_test(NAME onnx_fuzz COMMAND onnx_fuzz -seed=1 -max_total_time=${UOPD_FUZZ_SECONDS} -max_len=4096 -timeout=10 -rss_limit_mb=2048
-             -print_final_stats=1 ${CMAKE_BINARY_DIR}/onnx_fuzz_corpus)
-    set_tests_properties(onnx_fuzz_seeds PROPERTIES FIXTURES_SETUP onnx_fuzz_corpus LABELS fuzz)
-    set_tests_properties(onnx_fuzz PROPERTIES FIXTURES_REQUIRED onnx_fuzz_corpus LABELS fuzz TIMEOUT 240)
+    set(state ${CMAKE_SOURCE_DIR}/client/cpp/state)
+    uopd_file_fuzzer(gguf ${state}/ggml_types.cc ${state}/gguf_cursor.cc ${state}/gguf_header.cc ${state}/shown_name.cc)
+    file(GLOB onnx_reader CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/client/cpp/onnx/*.cc)
+    uopd_file_fuzzer(onnx ${onnx_reader} ${state}/regular_file.cc ${state}/shown_name.cc)
   endif()
 endif()
 

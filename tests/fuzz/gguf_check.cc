@@ -40,7 +40,7 @@ bool ValueIsRight(const GgufValue& value, std::string_view start, int depth) {
 std::string WrongTensor(const GgufHeader& header, const GgufTensor& t, uint64_t file_bytes) {
   if (t.type == nullptr) return "no type";
   if (t.dims.size() > client::kMostGgufAxes) return "too many axes";
-  // Of numbers below 2^48 no step overflows 128 bits.
+  // The sizes are below 2^48, so no product of two overflows 128 bits.
   unsigned __int128 elements = 1;
   for (const int64_t d : t.dims) {
     if (d < 0 || d >= int64_t{1} << 48) return "a wrong size";

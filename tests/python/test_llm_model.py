@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Language models from GGUF files, against the same in float64 (llm_files.py)."""
+import signal
+
 import numpy as np
 import pytest
 
@@ -101,6 +103,26 @@ def test_another_generation_ends_the_one_before(made):
   begun = [next(second)]
   with pytest.raises(RuntimeError, match="another generation"): next(first)
   assert begun + list(second) == want
+
+
+def test_an_interrupt_leaves_nothing_wrong(made):
+  """Ctrl-C at any moment: what the cache has then is not used."""
+  _, path, _, model = made
+  prompt, fresh = tokens(20, 5), Model.from_gguf(path)[0]
+  want = list(fresh.generate(prompt, 12))
+  def interrupt(*_): raise KeyboardInterrupt
+  before = signal.signal(signal.SIGALRM, interrupt)
+  try:
+    for i in range(10):
+      written = []
+      try:
+        signal.setitimer(signal.ITIMER_REAL, 0.001 + 0.006 * i)
+        for t in model.generate(prompt + want[:i], 60): written.append(t)
+      except KeyboardInterrupt: pass
+      finally: signal.setitimer(signal.ITIMER_REAL, 0)
+      longer = prompt + want[:i] + written
+      assert list(model.generate(longer[:200], 6)) == list(fresh.generate(longer[:200], 6))
+  finally: signal.signal(signal.SIGALRM, before)
 
 
 def test_late_positions_are_as_exact_as_early_ones(tmp_path):

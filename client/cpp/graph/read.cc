@@ -127,10 +127,10 @@ Future GraphState::ReadWhole(const std::shared_ptr<TensorState>& t, std::span<ch
 }
 
 Future GraphState::AfterEarlier(const Future& read, const Answer& own) {
-  // Of a request whose answer came, and was looked at, since the read began.
+  // The error of a request whose answer was looked at since the read began.
   const absl::Status noted = TakeError();
   std::vector<std::pair<Future, std::shared_ptr<std::atomic<bool>>>> earlier;
-  // One whose answer came meanwhile, and was not looked at, is among them.
+  // A request whose answer came, and was not looked at, is among the earlier ones.
   for (Sent& sent : sent_) {
     if (sent.told || sent.answer.result == own.result) continue;
     if (sent.told_later == nullptr) sent.told_later = std::make_shared<std::atomic<bool>>(false);

@@ -10,6 +10,9 @@
 
 namespace uopd::client::onnx {
 
+// A list that grows has its old and its new memory for a moment: three times its elements.
+constexpr uint64_t kGrowth = 3;
+
 absl::Status Reading::Charge(uint64_t bytes) {
   if (bytes > kMostOnnxMemory - memory) {
     return Invalid(Cat("the ONNX model without the contents of tensors takes more than ",
@@ -74,57 +77,43 @@ absl::Status Fields::Add(const WireField& field, std::vector<std::string_view>& 
   return absl::OkStatus();
 }
 
-absl::Status Fields::Add(const WireField& field, std::vector<int64_t>& out) {
-  // A list that grows has its old and its new memory for a moment.
-  constexpr uint64_t kBytes = 3 * sizeof(int64_t);
-  const auto add = [&](uint64_t value) -> absl::Status {
-    UOPD_TRY(reading_->Charge(kBytes));
-    out.push_back(static_cast<int64_t>(value));
-    return absl::OkStatus();
-  };
-  if (field.type == WireType::kVarint) return add(field.value);
+template <class Take>
+absl::Status Fields::EachNumber(const WireField& field, WireType type, const Take& take) const {
+  if (field.type == type) return take(field.value);
   UOPD_TRY(NeedType(field, WireType::kBytes));
   WireMessage numbers(*reading_->source, field.begin, field.end);
   while (numbers.more()) {
-    UOPD_ASSIGN(const uint64_t value, numbers.Varint());
-    UOPD_TRY(add(value));
+    UOPD_ASSIGN(const uint64_t value,
+                type == WireType::kVarint ? numbers.Varint() : numbers.Fixed(4));
+    UOPD_TRY(take(value));
   }
   return absl::OkStatus();
+}
+
+absl::Status Fields::Add(const WireField& field, std::vector<int64_t>& out) {
+  return EachNumber(field, WireType::kVarint, [&](uint64_t value) -> absl::Status {
+    UOPD_TRY(reading_->Charge(kGrowth * sizeof(int64_t)));
+    out.push_back(static_cast<int64_t>(value));
+    return absl::OkStatus();
+  });
 }
 
 absl::Status Fields::Add(const WireField& field, std::vector<float>& out) {
-  constexpr uint64_t kBytes = 3 * sizeof(float);
-  const auto add = [&](uint64_t value) -> absl::Status {
-    UOPD_TRY(reading_->Charge(kBytes));
+  return EachNumber(field, WireType::kFixed32, [&](uint64_t value) -> absl::Status {
+    UOPD_TRY(reading_->Charge(kGrowth * sizeof(float)));
     out.push_back(std::bit_cast<float>(static_cast<uint32_t>(value)));
     return absl::OkStatus();
-  };
-  if (field.type == WireType::kFixed32) return add(field.value);
-  UOPD_TRY(NeedType(field, WireType::kBytes));
-  WireMessage numbers(*reading_->source, field.begin, field.end);
-  while (numbers.more()) {
-    UOPD_ASSIGN(const uint64_t value, numbers.Fixed(4));
-    UOPD_TRY(add(value));
-  }
-  return absl::OkStatus();
+  });
 }
 
 absl::Status Fields::Add(const WireField& field, Dims& out) {
-  const auto add = [&](uint64_t value) -> absl::Status {
+  return EachNumber(field, WireType::kVarint, [&](uint64_t value) -> absl::Status {
     if (out.size() == kMostOnnxAxes)
       return Invalid(
           Cat("the shape at byte ", field.at, " has more than ", kMostOnnxAxes, " axes"));
     out.push_back(static_cast<int64_t>(value));
     return absl::OkStatus();
-  };
-  if (field.type == WireType::kVarint) return add(field.value);
-  UOPD_TRY(NeedType(field, WireType::kBytes));
-  WireMessage numbers(*reading_->source, field.begin, field.end);
-  while (numbers.more()) {
-    UOPD_ASSIGN(const uint64_t value, numbers.Varint());
-    UOPD_TRY(add(value));
-  }
-  return absl::OkStatus();
+  });
 }
 
 std::string Shown(std::string_view what, std::string_view name, uint64_t number) {

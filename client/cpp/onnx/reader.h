@@ -64,6 +64,10 @@ class Fields {
   Reading& reading() const { return *reading_; }
 
  private:
+  // Calls `take` with each number of a repeated field, which has one number of this type, or is
+  // packed.
+  template <class Take>
+  absl::Status EachNumber(const WireField& field, WireType type, const Take& take) const;
   // Makes room for all elements that a list will have, and counts their memory. REQUIRES: Count().
   template <class T>
   absl::Status Reserve(uint32_t number, std::vector<T>& out) {

@@ -117,9 +117,9 @@ struct GgufHeader {
 // `start`, and no mistake was found up to there; the caller needs more bytes of the file. This is
 // never the answer if `start` is the whole file or has kMostGgufHeaderBytes.
 //
-// Of the tensors it is known that each has at most kMostGgufAxes axes, at most 2^48 - 1 elements,
-// rows of whole blocks, an aligned beginning and an end within the file, and that no two have a
-// name or a byte in common.
+// Each tensor of the result has at most kMostGgufAxes axes, at most 2^48 - 1 elements, rows of
+// whole blocks, an aligned beginning and an end within the file. No two tensors have a name or a
+// byte in common.
 absl::StatusOr<GgufHeader> ParseGguf(std::string_view start, uint64_t file_bytes);
 
 // An open file with its header. Only regular files are opened; others are refused without waiting

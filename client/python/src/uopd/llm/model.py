@@ -68,6 +68,7 @@ class Model:
     self._local = _angles(c, c.kind.local_base, 1.0, self.max_context, None) if c.window and c.kind.period else self._global
     self._caches = [Tensor.zeros(2, c.shared_heads, self.max_context, c.head_width).contiguous().realize() for _ in range(c.layers)]
     self._seen: list[int] = []  # the tokens whose keys and values the cache has
+    self._is_whole = True  # whether the caches have contents: the daemon loses those that a run wrote as it was cut off
     self._turn = 0  # the number of the generation that the cache belongs to
     # Recordings of a part of a prompt, whose length is a variable, and of a single token.
     self._chunk, self._single = TinyJit(self._greedy), TinyJit(self._greedy)
@@ -157,6 +158,13 @@ class Model:
     Tensor.realize(token, *self._caches)
     return token
 
+  def _repair(self) -> None:
+    """Gives the caches contents again, in the memory that the recordings use."""
+    if self._is_whole: return
+    for cache in self._caches: cache.assign(Tensor.zeros(*cache.shape))
+    Tensor.realize(*self._caches)
+    self._is_whole = True
+
   def _prefill(self, prompt: list[int]) -> Tensor:
     """Computes the tokens of the prompt that the cache does not have; the last one always. Gives the next token."""
     known = 0
@@ -192,6 +200,7 @@ class Model:
     mine, at = self._turn, Variable("at", 0, self.max_context - 1)
     coming: collections.deque[_core.Reading] = collections.deque()  # tokens that are computed, or will be, and not known yet
     try:
+      self._repair()
       token, asked = self._prefill(prompt), len(prompt)  # asked: the tokens that the cache has or is about to have
       if most is None or most > 0: coming.append(_core.begin_read(token._h))
       said = 0
@@ -205,6 +214,7 @@ class Model:
         if len(prompt) + said <= asked: self._seen.append(word)
         yield word
         if self._turn != mine: raise RuntimeError("the model began another generation, which ended this one")
-    except Exception:
-      if self._turn == mine: self._seen = []  # what is in the cache is not known
+    except GeneratorExit: raise  # the caller has enough; what was asked for is computed
+    except BaseException:  # Ctrl-C too, which cancels what was asked for
+      if self._turn == mine: self._seen, self._is_whole = [], False
       raise

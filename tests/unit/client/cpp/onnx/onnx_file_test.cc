@@ -3,6 +3,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -94,9 +96,8 @@ TEST_F(OnnxFileTest, FilesMayBeLargerThanMemory) {
   std::string file = "\x3a";
   test::PutVarint(file, head.size() + tensor.size() + kBytes);
   Put(Path(), file + head + tensor);
-  if (truncate(Path().c_str(),
-               static_cast<off_t>(file.size() + head.size() + tensor.size() + kBytes)) != 0)
-    GTEST_SKIP() << "the file system has no files of a TiB";
+  const uint64_t bytes = file.size() + head.size() + tensor.size() + kBytes;
+  ASSERT_EQ(truncate(Path().c_str(), static_cast<off_t>(bytes)), 0) << std::strerror(errno);
   const auto opened = OnnxFile::Open(Path());
   ASSERT_TRUE(opened.ok()) << opened.status();
   EXPECT_EQ(opened->model().graph.initializers.at(0).bytes(), kBytes);
@@ -128,7 +129,7 @@ TEST_F(OnnxFileTest, ReadsExternalData) {
   EXPECT_EQ(External("./w.bin", "3"), "3456789a");
   EXPECT_EQ(External("inner/w.bin"), "ABCDEFGH");
   EXPECT_EQ(External(".//inner/./w.bin"), "ABCDEFGH");
-  // By a relative path, and after the folder got another name.
+  // An open model finds its contents also after its folder got another name.
   const auto file = OnnxFile::Open(Path());
   ASSERT_TRUE(file.ok()) << file.status();
   std::filesystem::rename(folder_, outside_ / "renamed");

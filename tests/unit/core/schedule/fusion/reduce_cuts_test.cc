@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Which scales of blocks of terms are computed between the loops of a sum, and which are written.
+// A sum whose terms come in blocks: which scales of blocks its kernel computes, and which scales
+// another kernel writes before.
 #include "core/schedule/fusion/reduce_cuts.h"
 
 #include <gtest/gtest.h>
