@@ -141,7 +141,7 @@ struct Options {
 
 // Part of the environment key of cached schedules. Raise it with every change of what MakeSchedule
 // returns.
-inline constexpr int kScheduleVersion = 25;
+inline constexpr int kScheduleVersion = 26;
 
 // REQUIRES: sink passed ir::Verify(..., Level::kTensor). INVALID_ARGUMENT if values on different
 // devices meet without a COPY or MULTI; RESOURCE_EXHAUSTED: see forward_states.h; CANCELLED or

@@ -20,6 +20,15 @@ constexpr double kManySums = 16384;
 // A view or STACK with a higher index expression is realised.
 constexpr uint16_t kMaxHeight = 64;
 
+// The ops that take elements out of words, and how many of them may follow each other.
+constexpr ir::OpSet kWordOps = {Op::AND, Op::OR, Op::SHR, Op::SHL};
+constexpr int kMaxWordDepth = 9;
+
+UOp WithoutMoves(UOp u) {
+  while (u.Is(ir::kMovementOps)) u = u.src(0);
+  return u;
+}
+
 // True for a CAST from a small float to f32 or f64. It costs nothing: codegen computes small floats
 // in f32. tf32 is no exception, though it takes as many bytes.
 bool WidensFloat(UOp u) {
@@ -87,6 +96,7 @@ bool RealiseCosts::IsCrowded(UOp u, const NodeInfo& info) {
 bool RealiseCosts::EndsInLanes(UOp u) const {
   const NodeInfo& info = f_.at(u);
   if (!u.Is(Op::REDUCE) || u.reduce_op() != Op::ADD || info.elements < kManySums) return false;
+  if (ir::IsInt(u.dtype())) return false;  // instructions sum up four products of bytes in a lane
   const UOp product = u.src(0);
   const auto axes = u.reduce_axes();
   if (!product.Is(Op::MUL) || product.src(0) == product.src(1) || axes.size() < 2) return false;
@@ -104,8 +114,9 @@ bool RealiseCosts::EndsInLanes(UOp u) const {
 bool RealiseCosts::ConvertsFactor(UOp u) const {
   const NodeInfo& info = f_.at(u);
   if (!u.Is(Op::CAST) || info.device < 0) return false;
-  const UOp from = u.src(0);
-  return ir::Bits(u.dtype()) == 32 && f_.at(from).memory_work <= kLoadWork &&
+  const UOp from = WithoutMoves(u.src(0));
+  return ir::Bits(u.dtype()) == 32 &&
+         (f_.at(from).memory_work <= kLoadWork || UnpacksWords(from)) &&
          options_.limits[static_cast<size_t>(info.device)].factors.Has(NumberOf(from.dtype()));
 }
 
@@ -120,12 +131,21 @@ bool RealiseCosts::RoundsFactor(UOp u) const {
 
 bool RealiseCosts::UnpacksWords(UOp u) const {
   const double elements = f_.at(u).elements;
-  if (u.Is(Op::BITCAST) && ir::Bits(u.dtype()) < 32) u = u.src(0);
-  if (u.Is(Op::CAST) && ir::IsInt(u.dtype()) && ir::Bits(u.dtype()) < 32) u = u.src(0);
-  if (!u.Is(Op::SHR) || u.dtype() != ir::Dtype::U32) return false;
-  UOp words = u.src(0);
-  while (words.Is(ir::kMovementOps)) words = words.src(0);
-  return words.Is(Op::PARAM) && f_.at(words).elements < elements;
+  if (u.Is(Op::BITCAST) && ir::Bits(u.dtype()) < 32) u = WithoutMoves(u.src(0));
+  if (u.Is(Op::CAST) && ir::IsInt(u.dtype()) && ir::Bits(u.dtype()) < 32)
+    u = WithoutMoves(u.src(0));
+  return u.Is(kWordOps) && u.dtype() == ir::Dtype::U32 &&
+         HasBitsOfWords(u, elements, kMaxWordDepth);
+}
+
+bool RealiseCosts::HasBitsOfWords(UOp u, double elements, int depth) const {
+  u = WithoutMoves(u);
+  if (u.Is(Op::PARAM)) return f_.at(u).elements < elements;
+  if (depth == 0) return false;
+  const auto source = [&](size_t i) { return HasBitsOfWords(u.src(i), elements, depth - 1); };
+  if (u.Is(Op::OR)) return source(0) && source(1);
+  if (u.Is(Op::AND)) return source(WithoutMoves(u.src(0)).Is(Op::CONST) ? 1 : 0);
+  return u.Is(kWordOps) && source(0);
 }
 
 }  // namespace uopd::schedule

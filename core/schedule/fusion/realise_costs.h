@@ -54,8 +54,10 @@ class RealiseCosts {
   bool RoundsFactor(ir::UOp u) const;
 
   // True for the steps by which small elements are taken out of words of 32 bits in memory
-  // (kept/packed_operand.h): BITCAST(CAST(words >> shift)).
+  // (kept/packed_operand.h): BITCAST(CAST(words >> shift)), and for bits of words.
   bool UnpacksWords(ir::UOp u) const;
+  // Whether u is such words, fewer than `elements`, or bits of them: made by AND, OR and shifts.
+  bool HasBitsOfWords(ir::UOp u, double elements, int depth) const;
 
   ir::UOpContext& ctx_;
   const Fusion& f_;

@@ -37,7 +37,8 @@ bool LiesInWords(const CpuChoice& choice, const Access& x, size_t words, bool in
     const auto factors = SmallFactors(u);
     if (!factors) continue;
     for (ir::UOp f : {factors->a, factors->b}) {
-      if (const auto word = WordIn(f); word && word->load == x.node)
+      const auto word = WordIn(f);
+      if (word && std::ranges::find(word->loads, x.node) != word->loads.end())
         return !x.is_gated && (!in_rows || HasContiguousWords(choice, x.node, words));
       if (f == x.node) return in_rows && !x.is_gated && x.strides[words] == 1;
     }
@@ -164,10 +165,35 @@ bool AddTensorCore(CpuChoice& choice) {
 double WordCost(const CpuChoice& choice, const Access& a) {
   const KernelFacts& facts = choice.facts;
   const MatrixInstruction& instruction = *choice.plan.maybe_instruction();
-  bool contiguous = false;
+  bool contiguous = false, bytes_differ = false;
   for (size_t i = 0; i < facts.axes.size(); ++i)
     contiguous |= (facts.reduces & AxisBit(i)) != 0 && a.strides[i] == 1;
+  for (ir::UOp u : ir::Toposort(facts.ctx, facts.sink)) {
+    const auto factors = SmallFactors(u);
+    if (factors && (factors->a == a.node || factors->b == a.node))
+      bytes_differ = factors->a.dtype() != factors->b.dtype();
+  }
+  // An instruction takes a word that is loaded as it is out of memory, for all lanes.
+  if (contiguous && bytes_differ) return 1;
   return (contiguous ? 1 : instruction.k) + (instruction.k == 4 ? 2 : 1);
+}
+
+double UnpackingCost(const CpuChoice& choice, const Access& a) {
+  const KernelFacts& facts = choice.facts;
+  for (ir::UOp u : ir::Toposort(facts.ctx, facts.sink)) {
+    const auto factors = SmallFactors(u);
+    if (!factors) continue;
+    for (ir::UOp f : {factors->a, factors->b}) {
+      const auto word = WordIn(f);
+      if (!word || word->loads[0] != a.node) continue;
+      const auto nodes = ir::Toposort(facts.ctx, {&word->word, 1});
+      return static_cast<double>(std::ranges::count_if(nodes, [](ir::UOp n) {
+        return n.dtype() == ir::Dtype::U32 &&
+               (n.Is(ir::Op::AND) || n.Is(ir::Op::OR) || n.Is(ir::Op::SHR) || n.Is(ir::Op::SHL));
+      }));
+    }
+  }
+  return 0;
 }
 
 void ChooseTensorCore(CpuChoice& choice) { choice.has_tile = AddTensorCore(choice); }

@@ -107,6 +107,16 @@ bool InsideReduce(const KernelFacts& facts, size_t axis) {
   });
 }
 
+// Sums that no other sum is computed in.
+int64_t InnermostSums(const KernelFacts& facts) {
+  const auto is_innermost = [&](const Result& r) {
+    return std::none_of(facts.results.begin(), facts.results.end(),
+                        [&](const Result& other) { return (other.path & r.over) != 0; });
+  };
+  return std::max<int64_t>(1,
+                           std::count_if(facts.results.begin(), facts.results.end(), is_innermost));
+}
+
 // The useful fraction of the work if the axis is tiled by n; 0: such tiles are not allowed. Tiles
 // must divide the axis. Exception: in kernels with stages an axis that is not vectorised may be
 // padded by up to a tenth, for row counts without small divisors.
@@ -147,16 +157,20 @@ bool ChooseModelledTile(CpuChoice& choice) {
       axes.push_back({a, choice.left[a]});
   }
   TileSums sums;
-  sums.count = std::max<int64_t>(1, static_cast<int64_t>(facts.results.size()));
+  sums.count = InnermostSums(facts);
   for (size_t i = 0; i < facts.axes.size(); ++i)
     sums.joins |= (facts.reduces & AxisBit(i)) != 0 && choice.lanes[i] > 1;
   if (facts.unrolls_whole) sums.terms = static_cast<int64_t>(Times(facts, facts.reduces));
   if (!facts.unrolls_whole && UnrollsInnermost(choice)) sums.ahead = kLoadedTogether;
   sums.threads = MostThreads(facts);
+  double steps = 1;  // of the innermost reductions
+  for (const Access& a : facts.accesses)
+    if (IsLoadOfSum(facts, a)) steps = std::max(steps, Times(facts, a.path & facts.reduces));
   std::vector<TileLoad> loads;
   for (const Access& a : facts.accesses) {
     if (!IsLoadOfSum(facts, a)) continue;
     TileLoad load;
+    load.often = Times(facts, a.path & facts.reduces) / steps;
     load.bytes = static_cast<double>(facts.widest);
     for (size_t i = 0; i < facts.axes.size(); ++i) {
       load.strides.push_back(std::abs(a.strides[i].value_or(0)) * a.bytes * choice.lanes[i]);
@@ -174,7 +188,10 @@ bool ChooseModelledTile(CpuChoice& choice) {
           load.bytes * static_cast<double>(a.bytes) / static_cast<double>(facts.widest);
     if (facts.unrolls_whole) AddWindows(choice, a, load);
     if (choice.plan.maybe_instruction() != nullptr) {
-      if (!HasLanes(choice, a)) load.instructions = WordCost(choice, a);
+      if (HasLanes(choice, a))
+        load.work = UnpackingCost(choice, a);
+      else
+        load.instructions = WordCost(choice, a);
       // Lanes of words along the sum are not packed: each element is loaded and moved to its place.
       if (sums.joins) load.instructions = 2 * choice.plan.maybe_instruction()->k;
     }

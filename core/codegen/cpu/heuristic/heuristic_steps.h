@@ -24,8 +24,10 @@ void ChooseVectors(CpuChoice& choice);
 // In choose_tensor_core.cc: a matrix instruction. Sets has_tile if the opts make whole tiles.
 void ChooseTensorCore(CpuChoice& choice);
 // The instructions that make the word of a TC in all lanes: a load (of each element, unless they
-// are contiguous), a broadcast, and for bytes one for the sign bits.
+// are contiguous), a broadcast, and for bytes of one dtype one for the sign bits.
 double WordCost(const CpuChoice& choice, const Access& a);
+// The instructions that take the elements out of loaded words; 0 if they lie there as they are.
+double UnpackingCost(const CpuChoice& choice, const Access& a);
 
 // In choose_tile.cc.
 // Upcasts at most two axes: the innermost two along which loads are shared.

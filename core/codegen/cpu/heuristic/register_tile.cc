@@ -37,24 +37,25 @@ class Model {
   // the sums do not fit in the registers.
   std::optional<TilePrice> Price(const TileAxis& a, int64_t x, const TileAxis& b, int64_t y) const {
     const double accumulators = static_cast<double>(x * y);
-    double loaded = 0, held = 0, from_second = 0, from_memory = 0, largest = 0, far = 1;
+    double loaded = 0, held = 0, work = 0, from_second = 0, from_memory = 0, largest = 0, far = 1;
     const uint64_t outer = uint64_t{1} << std::min(a.axis, b.axis);
     for (const TileLoad& l : loads_) {
       const double copies = Copies(l, a, x) * Copies(l, b, y);
-      loaded += copies * l.instructions;
+      loaded += copies * l.instructions * l.often;
+      work += copies * l.work * l.often;
       // The copies of the last axis are computed next to each other, so values that do not depend
       // on the other axis are needed again for each copy of it.
-      if ((l.along & outer) == 0) held += copies;
+      if ((l.along & outer) == 0 && l.often == 1) held += copies;
       if (IsFar(l, a, x) || IsFar(l, b, y)) far = kFar;
       const double bytes = std::max(copies * l.bytes, BytesOfPieces(l, a, x, b, y));
-      from_memory += copies * l.memory_bytes;
+      from_memory += copies * l.memory_bytes * l.often;
       // The panel of one load may stay in the first-level cache while the others stream by.
       if (Crowded(l, a, x, b, y)) {
-        from_second += copies * kCacheLineBytes;
+        from_second += copies * kCacheLineBytes * l.often;
         continue;
       }
-      from_second += bytes;
-      if (bytes * l.steps <= FirstLevel() / 2) largest = std::max(largest, bytes);
+      from_second += bytes * l.often;
+      if (bytes * l.steps <= FirstLevel() / 2) largest = std::max(largest, bytes * l.often);
     }
     from_second -= largest;
     double alive = accumulators * static_cast<double>(sums_.count);
@@ -72,7 +73,8 @@ class Model {
       return std::nullopt;
     const Speeds& speeds = target_.speeds;
     TilePrice out;
-    out.issue = std::max(accumulators, loaded) / speeds.vector_products;
+    const double products = accumulators * static_cast<double>(sums_.count);
+    out.issue = std::max(products + work, loaded) / speeds.vector_products;
     // Sums that are unrolled whole do not wait for those of the tile before.
     out.latency = sums_.terms > 1 ? 0 : speeds.product_cycles;
     out.memory = from_memory / speeds.memory_bytes;

@@ -30,8 +30,10 @@ struct TileLoad {
   };
   uint64_t along = 0;       // the axes that it depends on, a bit each
   double instructions = 1;  // to load one value; over 1 for lanes that are not contiguous
+  double work = 0;          // vector instructions that take the elements out of the value
   double bytes = 4;         // of one value with all its lanes
   double steps = 1;         // steps of the reductions: different values of one copy
+  double often = 1;         // loads for each step of the innermost reduction; below 1: around it
   std::vector<int64_t> strides;
   std::vector<Window> windows;
   // Contiguous bytes that the steps of the reduction read one after the other. If they are less
@@ -72,10 +74,11 @@ struct Tile {
 };
 
 struct TileSums {
-  int64_t count = 1;   // results of reductions that are alive together for each element of the tile
-  bool joins = false;  // each result is the sum of the lanes of a vector
-  int64_t ahead = 0;   // values of one load that are in registers at the same time, at least
-  int64_t terms = 1;   // of each sum in one step; over 1: the reduction is unrolled whole
+  // Results of innermost reductions that are alive together for each element of the tile.
+  int64_t count = 1;
+  bool joins = false;   // each result is the sum of the lanes of a vector
+  int64_t ahead = 0;    // values of one load that are in registers at the same time, at least
+  int64_t terms = 1;    // of each sum in one step; over 1: the reduction is unrolled whole
   int64_t threads = 1;  // that share the tiles of one axis
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/codegen/cpu/make/vector_product.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "core/base/text.h"
@@ -58,13 +59,14 @@ UOp MakeVectorProduct(Making& making, UOp reduce, const Factors& operands) {
   // A load is 0 where its gate is false. Its gate covers the padding of the axes that it depends
   // on.
   const auto gates_itself = [&](UOp u) {
-    if (const auto word = WordIn(u)) u = word->load;
-    if (!u.Is(ir::Op::LOAD)) return false;
-    for (UOp r : reduce.closed()) {
-      if (making.AxisOf(r).maybe_valid && !kernel.Along(u.src(0).src(1), kernel.AxisOf(r)))
-        return false;
-    }
-    return true;
+    const auto word = WordIn(u);
+    const std::vector<UOp> loads = word ? word->loads : std::vector<UOp>{u};
+    return std::ranges::all_of(loads, [&](UOp load) {
+      if (!load.Is(ir::Op::LOAD)) return false;
+      return std::ranges::all_of(reduce.closed(), [&](UOp r) {
+        return !making.AxisOf(r).maybe_valid || kernel.Along(load.src(0).src(1), kernel.AxisOf(r));
+      });
+    });
   };
   const DotRoles roles =
       RolesOf(before.a.dtype(), before.b.dtype(), has_lanes(before.a), has_lanes(before.b));

@@ -15,8 +15,23 @@ using ir::Op;
 using ir::UOp;
 
 constexpr ir::Int128 kSignBits = 0x80808080;  // of four bytes
+constexpr int kMaxWordDepth = 8;              // of the ops that make a word of what is loaded
 
 bool IsByte(Dtype d) { return d == Dtype::I8 || d == Dtype::U8; }
+
+// Adds what is loaded for a word. False: the word has bits besides those that are loaded, or is
+// computed by more than `depth` ops on top of each other.
+bool AddLoadsOf(UOp word, std::vector<UOp>& loads, int depth) {
+  if (word.Is(Op::LOAD)) {
+    if (std::ranges::find(loads, word) == loads.end()) loads.push_back(word);
+    return true;
+  }
+  if (depth == 0) return false;
+  const auto source = [&](size_t i) { return AddLoadsOf(word.src(i), loads, depth - 1); };
+  if (word.Is(Op::OR)) return source(0) && source(1);
+  if (word.Is(Op::AND)) return source(word.src(0).Is(Op::CONST) ? 1 : 0);
+  return word.Is(ir::OpSet{Op::SHR, Op::SHL}) && source(0);
+}
 
 // The word in memory that `value` takes its elements from, in their order, for group = 0, 1, ...;
 // null: there is none.
@@ -30,7 +45,7 @@ UOp StoredWord(ir::UOpContext& ctx, UOp value, UOp group) {
       return rules::Simplify(ctx, ir::Substitute(ctx, u, {{group.id(), ctx.Idx(j)}}));
     };
     if (!at(from->shift).IsConstInt(j * bits)) return UOp();
-    const UOp mine = at(from->load);
+    const UOp mine = at(from->word);
     if (word && mine != word) return UOp();
     word = mine;
   }
@@ -109,9 +124,10 @@ std::optional<WordInMemory> WordIn(UOp value) {
   if (value.Is(Op::BITCAST)) value = value.src(0);
   if (!value.Is(Op::CAST) || !ir::IsUnsigned(value.dtype())) return std::nullopt;
   const UOp shifted = value.src(0);
-  if (!shifted.Is(Op::SHR) || shifted.dtype() != Dtype::U32 || !shifted.src(0).Is(Op::LOAD))
-    return std::nullopt;
-  return WordInMemory{shifted.src(0), shifted.src(1)};
+  if (!shifted.Is(Op::SHR) || shifted.dtype() != Dtype::U32) return std::nullopt;
+  WordInMemory out{shifted.src(0), {}, shifted.src(1)};
+  if (!AddLoadsOf(out.word, out.loads, kMaxWordDepth)) return std::nullopt;
+  return out;
 }
 
 UOp MakeWord(ir::UOpContext& ctx, UOp value, UOp group, UOp maybe_valid, bool flips) {

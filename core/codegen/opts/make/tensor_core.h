@@ -57,10 +57,14 @@ DotRoles RolesOf(ir::Dtype a, ir::Dtype b, bool a_has_lanes, bool b_has_lanes);
 ir::UOp MakeWord(ir::UOpContext& ctx, ir::UOp value, ir::UOp group, ir::UOp maybe_valid,
                  bool flips);
 
-// The LOAD of a word and the number of bits that it is shifted by, where `value` is an element that
-// is taken out of a word in memory.
+// Where `value` is an element that is taken out of a word: the word, what is loaded for it, and the
+// number of bits that it is shifted by. The word is a LOAD, or bits of such words: made by AND,
+// SHR, SHL and OR, so that it is 0 where its loads are 0 (as nibbles lie in the words of quantised
+// weights).
 struct WordInMemory {
-  ir::UOp load, shift;
+  ir::UOp word;
+  std::vector<ir::UOp> loads;
+  ir::UOp shift;
 };
 std::optional<WordInMemory> WordIn(ir::UOp value);
 

@@ -12,17 +12,42 @@ from ..dtype import DType, dtypes
 from ..tensor import Tensor
 
 
+class Numbers(NamedTuple):
+  """Blocks as numbers of at most 8 bits: an element is (q - zero) * scale * part_scale + least * part_least."""
+  q: Tensor     # uint8, (n, parts of a block, elements of a part)
+  bits: int     # of a number
+  zero: int
+  scale: Tensor                     # float16, (n, 1)
+  part_scale: Tensor | None = None  # uint8 or int8, (n, parts)
+  least: Tensor | None = None       # float16, (n, 1)
+  part_least: Tensor | None = None  # uint8, (n, parts)
+
+  def floats(self) -> Tensor:
+    """The elements as float32, (n, elements of a block)."""
+    x = _signed(self.q, self.zero).float() * _product(self.scale, self.part_scale).unsqueeze(-1)
+    return (x if self.least is None else x + _product(self.least, self.part_least).unsqueeze(-1)).flatten(-2)
+
+
+def _product(block: Tensor, part: Tensor | None) -> Tensor: return block.float() if part is None else part.float() * block.float()
+
+
 class BlockType(NamedTuple):
   """A type of quantised elements: its name, how many elements a block has and how many bytes, and what makes float32 of blocks."""
   name: str
   elements: int
   nbytes: int
   floats: Callable[[Tensor], Tensor]
+  numbers: Callable[[Tensor], Numbers] | None = None  # of types whose elements are numbers with scales
 
 
-def _half(b: Tensor, at: int) -> Tensor:
+def _of_numbers(name: str, elements: int, nbytes: int, numbers: Callable[[Tensor], Numbers]) -> BlockType:
+  return BlockType(name, elements, nbytes, lambda b: numbers(b).floats(), numbers)
+
+
+def _f16(b: Tensor, at: int) -> Tensor:
   """The 16-bit float at a byte of each block, as (n, 1)."""
-  return b[:, at:at + 2].bitcast(dtypes.float16).float()
+  return b[:, at:at + 2].bitcast(dtypes.float16)
+def _half(b: Tensor, at: int) -> Tensor: return _f16(b, at).float()
 
 
 def _bits(b: Tensor, per: int) -> Tensor:
@@ -36,18 +61,18 @@ def _nibbles(q: Tensor) -> Tensor:
   return _bits(q, 4).flatten(-2)
 
 
-def _signed(q: Tensor, zero: int) -> Tensor: return q.cast(dtypes.int32) - zero
+def _signed(q: Tensor, zero: int) -> Tensor: return q.cast(dtypes.int32) - zero if zero else q
 
 
-def _q4_0(b: Tensor) -> Tensor: return _signed(_nibbles(b[:, 2:]), 8).float() * _half(b, 0)
-def _q4_1(b: Tensor) -> Tensor: return _nibbles(b[:, 4:]).float() * _half(b, 0) + _half(b, 2)
+def _q4_0(b: Tensor) -> Numbers: return Numbers(_nibbles(b[:, 2:]).unsqueeze(1), 4, 8, _f16(b, 0))
+def _q4_1(b: Tensor) -> Numbers: return Numbers(_nibbles(b[:, 4:]).unsqueeze(1), 4, 0, _f16(b, 0), least=_f16(b, 2))
 def _fifth(b: Tensor, at: int) -> Tensor:
-  """32 numbers of 5 bits: the fifth bits in 4 bytes, then the halves of 16 bytes."""
+  """32 numbers of 5 bits, as (n, 1, 32): the fifth bits in 4 bytes, then the halves of 16 bytes."""
   high = _bits(b[:, at:at + 4], 1).transpose(-1, -2).flatten(-2)  # bit i of byte k is that of element 8 k + i
-  return _nibbles(b[:, at + 4:at + 20]) | high << 4
-def _q5_0(b: Tensor) -> Tensor: return _signed(_fifth(b, 2), 16).float() * _half(b, 0)
-def _q5_1(b: Tensor) -> Tensor: return _fifth(b, 4).float() * _half(b, 0) + _half(b, 2)
-def _q8_0(b: Tensor) -> Tensor: return b[:, 2:].bitcast(dtypes.int8).float() * _half(b, 0)
+  return (_nibbles(b[:, at + 4:at + 20]) | high << 4).unsqueeze(1)
+def _q5_0(b: Tensor) -> Numbers: return Numbers(_fifth(b, 2), 5, 16, _f16(b, 0))
+def _q5_1(b: Tensor) -> Numbers: return Numbers(_fifth(b, 4), 5, 0, _f16(b, 0), least=_f16(b, 2))
+def _q8_0(b: Tensor) -> Numbers: return Numbers((b[:, 2:] ^ 128).unsqueeze(1), 8, 128, _f16(b, 0))
 
 
 def _q2_k(b: Tensor) -> Tensor:
@@ -64,32 +89,23 @@ def _q3_k(b: Tensor) -> Tensor:
   return (q * (_signed(scale, 32).float() * _half(b, 108)).unsqueeze(-1)).flatten(-2)
 
 
-def _scales_k(b: Tensor) -> tuple[Tensor, Tensor]:
-  """The 8 scales and the 8 minima of 6 bits in 12 bytes, times the floats of the block, as (n, 8, 1)."""
+def _numbers_k(b: Tensor, q: Tensor, bits: int) -> Numbers:
+  """Numbers whose 8 scales and 8 minima of 6 bits lie in 12 bytes, behind the floats of the block."""
   first, second, third = b[:, 4:8], b[:, 8:12], b[:, 12:16]
   scale = (first & 63).cat(third & 15 | first >> 6 << 4, dim=-1)
   least = (second & 63).cat(third >> 4 | second >> 6 << 4, dim=-1)
-  return (scale.float() * _half(b, 0)).unsqueeze(-1), (least.float() * _half(b, 2)).unsqueeze(-1)
+  return Numbers(q, bits, 0, _f16(b, 0), scale, -_f16(b, 2), least)
 
 
-def _q4_k(b: Tensor) -> Tensor:
-  scale, least = _scales_k(b)
-  q = _bits(b[:, 16:144].reshape(-1, 4, 32), 4).reshape(-1, 8, 32)
-  return (q.float() * scale - least).flatten(-2)
+def _q4_k(b: Tensor) -> Numbers: return _numbers_k(b, _bits(b[:, 16:144].reshape(-1, 4, 32), 4).reshape(-1, 8, 32), 4)
+def _q5_k(b: Tensor) -> Numbers:
+  return _numbers_k(b, _bits(b[:, 48:176].reshape(-1, 4, 32), 4).reshape(-1, 8, 32) | _bits(b[:, 16:48], 1) << 4, 5)
 
 
-def _q5_k(b: Tensor) -> Tensor:
-  scale, least = _scales_k(b)
-  q = _bits(b[:, 48:176].reshape(-1, 4, 32), 4).reshape(-1, 8, 32) | _bits(b[:, 16:48], 1) << 4
-  return (q.float() * scale - least).flatten(-2)
-
-
-def _q6_k(b: Tensor) -> Tensor:
+def _q6_k(b: Tensor) -> Numbers:
   low = _bits(b[:, :128].reshape(-1, 2, 64), 4).reshape(-1, 2, 4, 32)  # the low halves of 64 bytes, then the high ones
   high = _bits(b[:, 128:192].reshape(-1, 2, 32), 2)
-  q = _signed(low | high << 4, 32).reshape(-1, 16, 16).float()
-  scale = b[:, 192:208].bitcast(dtypes.int8).float() * _half(b, 208)
-  return (q * scale.unsqueeze(-1)).flatten(-2)
+  return Numbers((low | high << 4).reshape(-1, 16, 16), 6, 32, _f16(b, 208), b[:, 192:208].bitcast(dtypes.int8))
 
 
 def _q8_k(b: Tensor) -> Tensor: return b[:, 4:260].bitcast(dtypes.int8).float() * b[:, :4].bitcast(dtypes.float32)
@@ -178,9 +194,9 @@ def _iq4_xs(b: Tensor) -> Tensor:
 PLAIN: dict[int, DType] = {0: dtypes.float32, 1: dtypes.float16, 24: dtypes.int8, 25: dtypes.int16, 26: dtypes.int32, 27: dtypes.int64, 28: dtypes.float64,
                            30: dtypes.bfloat16}
 BLOCKS: dict[int, BlockType] = {
-  2: BlockType("Q4_0", 32, 18, _q4_0), 3: BlockType("Q4_1", 32, 20, _q4_1), 6: BlockType("Q5_0", 32, 22, _q5_0), 7: BlockType("Q5_1", 32, 24, _q5_1),
-  8: BlockType("Q8_0", 32, 34, _q8_0), 10: BlockType("Q2_K", 256, 84, _q2_k), 11: BlockType("Q3_K", 256, 110, _q3_k), 12: BlockType("Q4_K", 256, 144, _q4_k),
-  13: BlockType("Q5_K", 256, 176, _q5_k), 14: BlockType("Q6_K", 256, 210, _q6_k), 15: BlockType("Q8_K", 256, 292, _q8_k),
+  2: _of_numbers("Q4_0", 32, 18, _q4_0), 3: _of_numbers("Q4_1", 32, 20, _q4_1), 6: _of_numbers("Q5_0", 32, 22, _q5_0), 7: _of_numbers("Q5_1", 32, 24, _q5_1),
+  8: _of_numbers("Q8_0", 32, 34, _q8_0), 10: BlockType("Q2_K", 256, 84, _q2_k), 11: BlockType("Q3_K", 256, 110, _q3_k), 12: _of_numbers("Q4_K", 256, 144, _q4_k),
+  13: _of_numbers("Q5_K", 256, 176, _q5_k), 14: _of_numbers("Q6_K", 256, 210, _q6_k), 15: BlockType("Q8_K", 256, 292, _q8_k),
   16: BlockType("IQ2_XXS", 256, 66, _iq2_xxs), 17: BlockType("IQ2_XS", 256, 74, _iq2_xs), 18: BlockType("IQ3_XXS", 256, 98, _iq3_xxs),
   21: BlockType("IQ3_S", 256, 110, _iq3_s), 22: BlockType("IQ2_S", 256, 82, _iq2_s), 41: BlockType("Q1_0", 128, 18, _q1_0),
   20: BlockType("IQ4_NL", 32, 18, _iq4_nl), 23: BlockType("IQ4_XS", 256, 136, _iq4_xs), 39: BlockType("MXFP4", 32, 17, _mxfp4),

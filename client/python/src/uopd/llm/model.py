@@ -14,9 +14,11 @@ from ..jit import TinyJit
 from ..tensor import Tensor
 from ..variable import Size, Variable
 from .config import Config, config_of
-from .gguf import Stored, stored_in
+from .gguf import stored_in
+from .packed import Factor, Packed, on_daemon
 
-CHUNK = 32  # tokens of a prompt that are computed at once
+CHUNK = 32  # tokens of a prompt that are computed at once; where a prompt has fewer, the others are computed in vain
+FEW = 8     # so many tokens are computed one by one
 AHEAD = 2   # tokens that are asked for before the one that is waited for has come
 
 
@@ -49,20 +51,23 @@ class Model:
 
   Not for several threads at once.
   """
-  def __init__(self, config: Config, weights: dict[str, Tensor], max_context: int = 4096) -> None:
+  def __init__(self, config: Config, weights: dict[str, Tensor | Packed], max_context: int = 4096) -> None:
     """weights: by the names of GGUF files. ValueError names a tensor that is missing or has another shape than the description says."""
     if max_context < 1: raise ValueError(f"max_context is {max_context}")
-    self.config, self._w = config, weights
+    self.config = config
+    self._w = {name: w for name, w in weights.items() if isinstance(w, Tensor)}
+    self._packed = {name: w for name, w in weights.items() if isinstance(w, Packed)}
     self.max_context = min(max_context, config.context)
     c = config
     for name, shape in _shapes_of(c).items():
       if name not in weights: raise ValueError(f"the model has no tensor `{name}`")
       self._must_be(name, shape)
+    self._words_by = "output.weight" if "output.weight" in weights else "token_embd.weight"
     if "output.weight" in weights: self._must_be("output.weight", (c.words, c.width))
     for i in range(c.layers):
       for name, n in {"attn_q": c.heads * c.head_width, "attn_k": c.shared_heads * c.head_width, "attn_v": c.shared_heads * c.head_width}.items():
         if f"blk.{i}.{name}.bias" in weights: self._must_be(f"blk.{i}.{name}.bias", (n,))
-    factors = weights.get("rope_freqs.weight")
+    factors = self._w.get("rope_freqs.weight")
     if factors is not None: self._must_be("rope_freqs.weight", (c.rotated // 2,))
     self._global = _angles(c, c.base, c.scale, self.max_context, factors)
     self._local = _angles(c, c.kind.local_base, 1.0, self.max_context, None) if c.window and c.kind.period else self._global
@@ -70,7 +75,7 @@ class Model:
     self._seen: list[int] = []  # the tokens whose keys and values the cache has
     self._is_whole = True  # whether the caches have contents: the daemon loses those that a run wrote as it was cut off
     self._turn = 0  # the number of the generation that the cache belongs to
-    # Recordings of a part of a prompt, whose length is a variable, and of a single token.
+    # Recordings of a part of a prompt, of which a variable says how many tokens count, and of a single token.
     self._chunk, self._single = TinyJit(self._greedy), TinyJit(self._greedy)
 
   @staticmethod
@@ -80,14 +85,18 @@ class Model:
     words = stored.get("token_embd.weight")
     if words is None: raise ValueError("the GGUF file has no tensor `token_embd.weight`")
     config = config_of(values, words.shape[0])
-    return Model(config, {name: s.on_daemon(device) for name, s in stored.items()}, max_context), values
+    return Model(config, {name: on_daemon(s, device) for name, s in stored.items()}, max_context), values
 
   def _must_be(self, name: str, shape: tuple[int, ...]) -> None:
-    if self._w[name].shape != shape: raise ValueError(f"tensor `{name}` has the shape {self._w[name].shape}; {self.config.architecture} has {shape} there")
+    found = self._packed[name].shape if name in self._packed else self._w[name].shape
+    if found != shape: raise ValueError(f"tensor `{name}` has the shape {found}; {self.config.architecture} has {shape} there")
 
   def _norm(self, x: Tensor, name: str) -> Tensor: return x * (x.square().mean(-1, keepdim=True) + self.config.epsilon).rsqrt() * self._w[name].float()
-  def _linear(self, x: Tensor, name: str) -> Tensor:
-    y = x.matmul(self._w[f"{name}.weight"].transpose())
+  def _product(self, x: Factor, name: str) -> Tensor:
+    y = self._packed[name].product(x) if name in self._packed else x.x.matmul(self._w[name].transpose())
+    return y if x.x.shape[0] == 1 else y.contiguous()  # a kernel that multiplies several rows by several matrices has too few registers
+  def _linear(self, x: Factor, name: str) -> Tensor:
+    y = self._product(x, f"{name}.weight")
     bias = self._w.get(f"{name}.bias")
     return y if bias is None else y + bias
 
@@ -107,7 +116,8 @@ class Model:
 
   def _attention(self, x: Tensor, layer: int, at: Size | int) -> Tensor:
     c, name, count = self.config, f"blk.{layer}.", x.shape[0]
-    q, k, v = (self._linear(x, name + part) for part in ("attn_q", "attn_k", "attn_v"))
+    factor = Factor(x)
+    q, k, v = (self._linear(factor, name + part) for part in ("attn_q", "attn_k", "attn_v"))
     if c.kind.norm_all: q, k = self._norm(q, name + "attn_q_norm.weight"), self._norm(k, name + "attn_k_norm.weight")
     q, k, v = q.reshape(count, c.heads, c.head_width), k.reshape(count, c.shared_heads, c.head_width), v.reshape(count, c.shared_heads, c.head_width)
     if c.kind.norm_heads: q, k = self._norm(q, name + "attn_q_norm.weight"), self._norm(k, name + "attn_k_norm.weight")
@@ -126,35 +136,36 @@ class Model:
       if c.is_local(layer): visible = visible & (seen > own - c.window)
       scores = visible.where(scores, -math.inf)
     out = scores.softmax(-1).matmul(values.unsqueeze(1))
-    return self._linear(out.reshape(c.heads, count, c.head_width).transpose(0, 1).reshape(count, c.heads * c.head_width), name + "attn_output")
+    return self._linear(Factor(out.reshape(c.heads, count, c.head_width).transpose(0, 1).reshape(count, c.heads * c.head_width)), name + "attn_output")
 
   def _layer(self, x: Tensor, layer: int, at: Size | int) -> Tensor:
     c, name = self.config, f"blk.{layer}."
     def after(y: Tensor, norm: str) -> Tensor: return self._norm(y, name + norm) if c.kind.norm_after else y
     h = self._norm(x, name + "attn_norm.weight") if c.kind.norm_before else x
     x = x + after(self._attention(h, layer, at), "post_attention_norm.weight")
-    h = self._norm(x, name + "ffn_norm.weight") if c.kind.norm_before else x
-    gate = self._linear(h, name + "ffn_gate")
-    h = (gate.gelu() if c.kind.gelu else gate.silu()) * self._linear(h, name + "ffn_up")
-    return x + after(self._linear(h, name + "ffn_down"), "post_ffw_norm.weight")
+    factor = Factor(self._norm(x, name + "ffn_norm.weight") if c.kind.norm_before else x)
+    gate = self._linear(factor, name + "ffn_gate")
+    h = (gate.gelu() if c.kind.gelu else gate.silu()) * self._linear(factor, name + "ffn_up")
+    return x + after(self._linear(Factor(h), name + "ffn_down"), "post_ffw_norm.weight")
 
-  def logits(self, tokens: Tensor, at: Size | int) -> Tensor:
-    """The scores of all words behind the last of the tokens (count,), of which the first is at position `at`, as (words,). The keys and values of the tokens go to the cache,
-    which must have those of all positions before; realise `caches` with the result."""
+  def logits(self, tokens: Tensor, at: Size | int, count: Size | int | None = None) -> Tensor:
+    """The scores of all words behind the last of the first `count` tokens (all of them if None), of which the first is at position `at`, as (words,). The keys and values
+    of the tokens go to the cache, which must have those of all positions before; realise `caches` with the result. Tokens behind the first `count` leave nothing of use there."""
     c = self.config
-    x = self._w["token_embd.weight"][tokens].float()
+    embedding = self._packed["token_embd.weight"].tensor() if "token_embd.weight" in self._packed else self._w["token_embd.weight"]
+    x = embedding[tokens].float().contiguous()
     if c.kind.scaled_embedding: x = x * math.sqrt(c.width)
     for layer in range(c.layers): x = self._layer(x, layer, at)
-    x = self._norm(x[-1:], "output_norm.weight")
-    return x.matmul(self._w["output.weight" if "output.weight" in self._w else "token_embd.weight"].transpose()).reshape(c.words)
+    x = x[-1:] if count is None else x[count - 1:count]
+    return self._product(Factor(self._norm(x, "output_norm.weight")), self._words_by).reshape(c.words)
 
   @property
   def caches(self) -> list[Tensor]:
     """Keys and values of each layer, (2, shared heads, max_context, elements of a head)."""
     return self._caches
 
-  def _greedy(self, tokens: Tensor, at: Size | int) -> Tensor:
-    token = self.logits(tokens, at).argmax(-1).cast(dtypes.int32).reshape(1)
+  def _greedy(self, tokens: Tensor, at: Size | int, count: Size | int | None = None) -> Tensor:
+    token = self.logits(tokens, at, count).argmax(-1).cast(dtypes.int32).reshape(1)
     Tensor.realize(token, *self._caches)
     return token
 
@@ -173,10 +184,14 @@ class Model:
     at, count = Variable("at", 0, self.max_context - 1), Variable("count", 1, CHUNK)
     token = None
     while known < len(prompt):
-      n = min(CHUNK, len(prompt) - known)
-      if known + CHUNK > self.max_context and n > 1: n = 1  # a chunk of symbolic length must fit at its longest
-      part = Tensor(prompt[known:known + n] + [0] * (CHUNK - n), dtype=dtypes.int32).realize()
-      token = self._single(part[:1].contiguous().realize(), at.bind(known)) if n == 1 else self._chunk(part[:count.bind(n)].contiguous().realize(), at.bind(known))
+      left = len(prompt) - known
+      if left > FEW and known + CHUNK <= self.max_context:
+        n = min(CHUNK, left)
+        part = Tensor(prompt[known:known + n] + [0] * (CHUNK - n), dtype=dtypes.int32)
+        token = self._chunk(part.realize(), at.bind(known), count.bind(n))
+      else:
+        n = 1
+        token = self._single(Tensor([prompt[known]], dtype=dtypes.int32).realize(), at.bind(known))
       known += n
       self._seen = prompt[:known]
     assert token is not None

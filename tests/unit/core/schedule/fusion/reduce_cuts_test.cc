@@ -39,6 +39,28 @@ class ReduceCuts : public ::testing::Test {
     g_.Output(g_.MatMul(x, g_.Transpose(weights)));
   }
 
+  // Sums of products of bytes in each block, times a scale that all rows share. One operand are
+  // nibbles of words.
+  void ProductOfNibbles(int64_t tokens) {
+    const int64_t rows = 512, blocks = 48;
+    const ir::Dims sums = {tokens, rows, blocks}, all = {tokens, rows, blocks, 2, 4, 4};
+    const auto expand = [&](UOp x) { return ir::Expand(ctx_, x, ir::ShapeArg(ctx_, all)); };
+    const auto shifted = [&](UOp x, int64_t axis, int64_t step) {
+      const UOp at = ir::Iota(ctx_, ir::Dtype::U32, ir::ShapeArg(ctx_, all), axis);
+      return ir::Alu(ctx_, Op::SHR,
+                     {x, ir::Mul(ctx_, at, g_.Const(at, static_cast<double>(step)))});
+    };
+    const UOp halves = shifted(expand(g_.Input({1, rows, blocks, 1, 4, 1}, ir::Dtype::U32)), 3, 4);
+    const UOp nibbles = ir::Alu(ctx_, Op::AND, {halves, g_.Const(halves, 0x0f0f0f0f)});
+    const UOp q = ir::Cast(ctx_, shifted(nibbles, 5, 8), ir::Dtype::U8);
+    const UOp x = g_.Input({tokens, 1, blocks, 2, 4, 4}, ir::Dtype::I8);
+    const UOp product =
+        ir::Mul(ctx_, ir::Cast(ctx_, q, ir::Dtype::I32), expand(ir::Cast(ctx_, x, ir::Dtype::I32)));
+    const UOp dots = g_.Reshape(g_.Sum(product, {3, 4, 5}), sums);
+    const UOp scale = ir::Expand(ctx_, g_.Input({tokens, 1, blocks}), ir::ShapeArg(ctx_, sums));
+    g_.Output(g_.Sum(ir::Mul(ctx_, ir::Cast(ctx_, dots, ir::Dtype::F32), scale), {2}));
+  }
+
   size_t Kernels() {
     const UOp sink = g_.Finish();
     const absl::Status valid = ir::Verify(ctx_, sink, ir::Level::kTensor);
@@ -81,6 +103,16 @@ TEST_F(ReduceCuts, ScalesOfTwoLevels) {
   Product(1, g_.Reshape(ir::Mul(ctx_, q, inner), {100, 768}));
   EXPECT_EQ(Kernels(), 1U);
   EXPECT_EQ(Loops(), (std::multiset<int64_t>{3, 8, 32}));
+}
+
+// Neither the numbers nor the sums of integers are written.
+TEST_F(ReduceCuts, SumsOfIntegersStayBesideTheirScales) {
+  ProductOfNibbles(1);
+  EXPECT_EQ(Kernels(), 1U);
+}
+TEST_F(ReduceCuts, ManyRowsTakeNumbersOutOfWordsToo) {
+  ProductOfNibbles(32);
+  EXPECT_EQ(Kernels(), 1U);
 }
 
 TEST_F(ReduceCuts, AScaleForManyRowsIsWritten) {

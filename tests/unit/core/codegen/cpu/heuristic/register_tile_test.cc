@@ -76,6 +76,29 @@ TEST(RegisterTileTest, NeighbouringWindowsShareElements) {
   EXPECT_GT(apart.accumulators, windows.accumulators) << "without windows only sums are alive";
 }
 
+// One row of x for a step takes three instructions out of a word, or comes from a loop around.
+TEST(RegisterTileTest, RowsShareWhatTakesElementsOutOfWords) {
+  const std::vector<TileAxis> axes = {{0, 512}, {1, 32}};
+  std::vector<TileLoad> loads = MatmulLoads(512, 2064);
+  const Tile plain = ChooseRegisterTile(axes, loads, {}, CachedTarget());
+  loads[1].work = 3;
+  const Tile words = ChooseRegisterTile(axes, loads, {}, CachedTarget());
+  EXPECT_GT(Amount(words, 0), Amount(plain, 0));
+  EXPECT_LT(words.rate, plain.rate);
+}
+
+TEST(RegisterTileTest, LoadsOfLoopsAroundCostLittle) {
+  const std::vector<TileAxis> axes = {{0, 512}, {1, 32}};
+  std::vector<TileLoad> loads = MatmulLoads(512, 2064);
+  const Tile plain = ChooseRegisterTile(axes, loads, {}, CachedTarget());
+  for (int i = 0; i < 3; ++i) loads.push_back({.along = 2, .bytes = 64, .strides = {0, 64}});
+  const Tile inner = ChooseRegisterTile(axes, loads, {}, CachedTarget());
+  for (size_t i = 2; i < loads.size(); ++i) loads[i].often = 1.0 / 64;
+  const Tile around = ChooseRegisterTile(axes, loads, {}, CachedTarget());
+  EXPECT_EQ(around.amounts, plain.amounts);
+  EXPECT_GT(around.rate, inner.rate);
+}
+
 // The part of the time for which two threads have work, if they share the tiles of rows or panels.
 TEST(RegisterTileTest, ThreadsShareTilesEqually) {
   const auto busy = [](int64_t tiles) {

@@ -224,6 +224,77 @@ TEST(TensorCoreOptTest, LoadsWordsThatLieInMemory) {
   }
 }
 
+// C (m x n) = A (m x 32 blocks) B, of signed bytes and of numbers with 5 bits. A word has four
+// neighbours along k of one column: the low bits of all eight words of a block of 32 lie in four
+// words in memory, the high bits in one more. The sums of blocks are scaled and added up.
+UOp NumbersMatmulKernel(UOpContext& ctx, int64_t m, int64_t n, int64_t blocks) {
+  KernelBuilder build(ctx);
+  const UOp c = build.Buffer(0, Dtype::F32, m * n), x = build.Buffer(1, Dtype::I8, m * blocks * 32),
+            low = build.Buffer(2, Dtype::U32, n * blocks * 4),
+            high = build.Buffer(3, Dtype::U32, n * blocks),
+            scale = build.Buffer(4, Dtype::F32, n * blocks);
+  const UOp i = build.Loop(m), j = build.Loop(n), block = build.Reduced(blocks),
+            half = build.Reduced(2), word = build.Reduced(4), byte = build.Reduced(4);
+  const auto u32 = [&](uint32_t v) { return ctx.Int(Dtype::U32, v); };
+  const auto shift = [&](Op op, UOp v, UOp by, int64_t times) {
+    return ir::Alu(ctx, op, {v, ir::Mul(ctx, ir::Cast(ctx, by, Dtype::U32), u32(times))});
+  };
+  const UOp four = build.At(block, 4, word), t = build.At(half, 4, word);
+  const UOp nibbles =
+      ir::Alu(ctx, Op::AND,
+              {shift(Op::SHR, build.Load(low, build.At(four, n, j)), half, 4), u32(0x0f0f0f0f)});
+  const UOp fifth =
+      ir::Alu(ctx, Op::AND,
+              {shift(Op::SHR, build.Load(high, build.At(block, n, j)), t, 1), u32(0x01010101)});
+  const UOp all = ir::Alu(ctx, Op::OR, {nibbles, ir::Alu(ctx, Op::SHL, {fifth, u32(4)})});
+  const UOp number = ir::Cast(ctx, shift(Op::SHR, all, byte, 8), Dtype::U8);
+  const UOp at = build.At(block, 32, build.At(t, 4, byte));
+  const UOp other = build.Load(x, build.At(i, blocks * 32, at));
+  const UOp sum = ir::ReduceRanges(
+      ctx, Op::ADD,
+      ir::Mul(ctx, ir::Cast(ctx, other, Dtype::I32), ir::Cast(ctx, number, Dtype::I32)),
+      std::array{half, word, byte});
+  const UOp scaled =
+      ir::Mul(ctx, ir::Cast(ctx, sum, Dtype::F32), build.Load(scale, build.At(block, n, j)));
+  return build.Kernel({build.StoreLoops(
+      c, build.At(i, n, j), ir::ReduceRanges(ctx, Op::ADD, scaled, std::array{block}), {i, j})});
+}
+
+TEST(TensorCoreOptTest, ProductsWithBitsOfWords) {
+  const int64_t m = 5, n = 37, blocks = 3;
+  UOpContext ctx;
+  const UOp kernel = NumbersMatmulKernel(ctx, m, n, blocks);
+  const Memory memory = {SampleBuffer(Dtype::F32, m * n, 1, true),
+                         SampleBuffer(Dtype::I8, m * blocks * 32, 2, false),
+                         SampleBuffer(Dtype::U32, n * blocks * 4, 3, false),
+                         SampleBuffer(Dtype::U32, n * blocks, 4, false),
+                         SampleBuffer(Dtype::F32, n * blocks, 5, true)};
+  const Opt tc{OptKind::kTensorCore, 5, 0};
+  for (const std::vector<Opt>& opts :
+       {std::vector<Opt>{tc},
+        {{OptKind::kVector, 1, 16}, tc, {OptKind::kUpcast, 0, 3}},
+        {{OptKind::kVector, 1, 16}, tc, {OptKind::kUnroll, 4, 0}, {OptKind::kUnroll, 3, 0}},
+        {{OptKind::kVector, 1, 16}, tc, {OptKind::kUnroll, 4, 3}}}) {
+    for (const auto language : {CompiledText::kC, CompiledText::kLlvmIr}) {
+      CheckOptions check;
+      check.target = DotTarget(language), check.options.opts = &opts;
+      check.language = language, check.tolerance = 1e-6;
+      EXPECT_EQ(CheckKernel(ctx, kernel, memory, check).substr(0, 300), "") << Text(opts.back());
+    }
+  }
+}
+
+// Nothing takes single numbers out of the words, also of one row.
+TEST(TensorCoreOptTest, TheHeuristicMultipliesBitsOfWords) {
+  for (const int64_t m : {1, 32}) {
+    UOpContext ctx;
+    const auto lowered = codegen::Lower(ctx, NumbersMatmulKernel(ctx, m, 512, 32), DotTarget(), {});
+    ASSERT_TRUE(lowered.ok()) << lowered.status();
+    EXPECT_GE(CountOps(ctx, lowered->linear, Op::WMMA), m == 1 ? 1 : 8) << m;
+    for (UOp u : lowered->linear.srcs()) EXPECT_FALSE(u.Is(Op::CAST) && u.dtype() == Dtype::U8);
+  }
+}
+
 // Without a fitting number of lanes the words are multiplied element by element.
 TEST(TensorCoreOptTest, OtherLanesNeedNoInstruction) {
   UOpContext ctx;
