@@ -283,6 +283,7 @@ void BindCreation(Ops op);
 void BindOptimizers(nb::module_& m);
 void BindFiles(nb::module_& m);
 void BindGguf(nb::module_& m);
+void BindOnnx(nb::module_& m);
 void BindTuning(nb::module_& m);
 void BindJit(nb::module_& m);
 

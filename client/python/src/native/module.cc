@@ -20,6 +20,7 @@ NB_MODULE(_core, m) {
   BindOptimizers(m);
   BindFiles(m);
   BindGguf(m);
+  BindOnnx(m);
   BindTuning(m);
   BindJit(m);
 }
