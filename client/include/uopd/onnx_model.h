@@ -43,7 +43,7 @@ std::optional<Dtype> OnnxStorageDtype(const OnnxElementType& type);
 struct OnnxLimits {
   // Nodes that run in one Run, those of all expanded functions and of all rounds of loops together.
   int64_t nodes = 1 << 20;
-  int64_t known_bytes = 64 << 20;  // of one tensor that is read back
+  int64_t known_bytes = 16 << 20;  // of one tensor that is read back
 };
 
 // A model of one Client. It is used by the thread that uses the Client.

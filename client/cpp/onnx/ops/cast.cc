@@ -47,7 +47,8 @@ Tensor RoundToNarrow(const Tensor& x, const NarrowFloat& f, bool saturate) {
   Tensor out = Where(infinite, Where(x < 0.0, limit.Neg(), limit), rounded);
   // -0 does not exist in the formats with FNUZ.
   if (f.name.ends_with("FNUZ")) out = Where(out == 0.0, 0.0, out);
-  return Where(x.IsNan(), x, out);
+  // What has no NaN has -0 in its place, as the package ml_dtypes does it.
+  return f.has_nan ? Where(x.IsNan(), x, out) : Where(x.IsNan(), -0.0, out);
 }
 
 const NarrowFloat* FindNarrow(std::string_view name) {

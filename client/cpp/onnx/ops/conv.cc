@@ -21,7 +21,7 @@ void PadsOfOutputShape(Windows& w, std::span<const int64_t> spatial, const Dims&
   for (size_t i = 0; i < spatial.size(); ++i) {
     const int64_t full =
         w.stride[i] * (spatial[i] - 1) + extra[i] + (w.kernel[i] - 1) * w.dilation[i] + 1;
-    const int64_t cut = full - wanted[i], half = cut / 2;
+    const int64_t cut = full - wanted[i], half = (cut - (cut < 0 ? 1 : 0)) / 2;  // rounded down
     w.before[i] = upper ? half : cut - half;
     w.after[i] = cut - w.before[i];
   }

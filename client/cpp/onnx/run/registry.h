@@ -44,6 +44,17 @@ OpRows ConvOps();
 OpRows PoolOps();
 OpRows NormalisationOps();
 OpRows IndexOps();
+OpRows ControlOps();
+OpRows SequenceOps();
+OpRows QuantisationOps();
+OpRows LossOps();
+OpRows AttentionOps();
+OpRows ResizeOps();
+OpRows GridOps();
+OpRows RecurrentOps();
+OpRows SelectionOps();
+OpRows SignalOps();
+OpRows TrainingOps();
 
 // nullptr: no row of the op holds for this operator set.
 const OpRow* FindOp(std::string_view domain, std::string_view name, int64_t opset);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "client/cpp/onnx/run/walk.h"
 
+#include "client/cpp/onnx/run/fold.h"
 #include "client/cpp/onnx/run/registry.h"
 #include "client/cpp/state/shown_name.h"
 #include "core/base/text.h"
@@ -127,7 +128,11 @@ absl::Status Walk::RunNode(const OnnxNode& node, Frame& frame) {
   }
   Call call(*this, frame, node, opset);
   UOPD_TRY(CheckOnnxInputs(*row, node, call));
-  UOPD_TRY(row->run(call));
+  if (std::optional<Value> known = Folded(call)) {
+    UOPD_TRY(call.Out(*std::move(known)));
+  } else {
+    UOPD_TRY(row->run(call));
+  }
   return call.Finish();
 }
 

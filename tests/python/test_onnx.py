@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: MIT
+"""OnnxRunner beyond the suite of test_onnx_backend.py: inputs, refusals, what is folded and what is read back, limits."""
+import gc
+
+import numpy as np
+import pytest
+
+import uopd
+from uopd import Tensor, dtypes
+from uopd.errors import Error
+from uopd.onnx import OnnxRunner, OnnxValue, supported_ops
+
+onnx = pytest.importorskip("onnx")
+from onnx import TensorProto as T  # noqa: E402
+from onnx import helper  # noqa: E402
+
+
+def save(path, nodes, inputs, outputs, initializers=(), opset=21, functions=(), domains=()):
+  """A model in a file. Inputs and outputs: (name, element type, shape)."""
+  graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info(*i) for i in inputs], [helper.make_tensor_value_info(*o) for o in outputs], list(initializers))
+  opsets = [helper.make_opsetid("", opset), *(helper.make_opsetid(d, 1) for d in domains)]
+  model = helper.make_model(graph, opset_imports=opsets, functions=list(functions), ir_version=10)
+  file = path / "model.onnx"
+  onnx.save(model, file)
+  return file
+
+
+def ints(name, values): return helper.make_tensor(name, T.INT64, [len(values)], values)
+
+
+def test_names_types_and_shapes(tmp_path):
+  file = save(tmp_path, [helper.make_node("Add", ["x", "w"], ["y"])], [("x", T.FLOAT, ["batch", 3])], [("y", T.FLOAT, ["batch", 3])],
+              [helper.make_tensor("w", T.FLOAT, [3], [1, 2, 3])])
+  runner = OnnxRunner(file)
+  assert runner.graph_inputs == {"x": OnnxValue(("batch", 3), dtypes.float32, "FLOAT")}
+  assert runner.graph_outputs == {"y": OnnxValue(("batch", 3), dtypes.float32, "FLOAT")}
+  assert runner.opset_version == 21 and "x" in repr(runner)
+  for batch in (1, 4):
+    x = np.arange(3.0 * batch, dtype=np.float32).reshape(batch, 3)
+    for given in (x, Tensor(x), x.tolist()): np.testing.assert_array_equal(runner({"x": given})["y"].numpy(), x + [1, 2, 3])
+
+
+def test_wrong_inputs_name_what_is_wrong(tmp_path):
+  file = save(tmp_path, [helper.make_node("Add", ["a", "b"], ["y"])], [("a", T.FLOAT, ["n", 2]), ("b", T.FLOAT, ["n", 2])], [("y", T.FLOAT, None)])
+  runner, two = OnnxRunner(file), np.zeros((2, 2), np.float32)
+  for inputs, message in [({"a": two}, "input `b` is missing"),
+                          ({"a": two, "b": two, "c": two}, "no input `c`"),
+                          ({"a": two, "b": two.astype(np.float64)}, "dtype is f64; the model declares FLOAT, which is f32"),
+                          ({"a": two, "b": np.zeros((2, 3), np.float32)}, r"shape is \(2, 3\); the model declares \(`n`, 2\)"),
+                          ({"a": two, "b": np.zeros((3, 2), np.float32)}, "equal names are equal sizes"),
+                          ({"a": two, "b": [two]}, "dtype|list|shape")]:
+    with pytest.raises((ValueError, TypeError), match=message): runner(inputs)
+
+
+@pytest.mark.parametrize(("node", "opset", "message"), [
+  (helper.make_node("Nonsense", ["x"], ["y"], name="here"), 21, "the op is not supported .*`here` of the op `Nonsense`, operator set 21"),
+  (helper.make_node("Gelu", ["x"], ["y"]), 13, "not supported in this operator set"),
+  (helper.make_node("Relu", ["x"], ["y"]), 99, "operator sets 1 to 27 are supported"),
+  (helper.make_node("Relu", ["x"], ["y"], slope=2), 21, "the attribute `slope` is not supported"),
+  (helper.make_node("Relu", ["x"], ["y", "z"]), 21, "output 1 is not supported"),
+])
+def test_refusals_name_the_node(tmp_path, node, opset, message):
+  file = save(tmp_path, [node], [("x", T.FLOAT, [2])], [("y", T.FLOAT, [2])], opset=opset)
+  with pytest.raises(NotImplementedError, match=message): OnnxRunner(file)({"x": np.zeros(2, np.float32)})
+
+
+@pytest.mark.parametrize(("node", "message"), [
+  (helper.make_node("Relu", ["q"], ["y"]), "no node before it makes its input `q`"),
+  (helper.make_node("Add", ["x"], ["y"]), "it has 1 inputs"),
+  (helper.make_node("Softmax", ["x"], ["y"], axis=5), "axis 5 is out of range"),
+  (helper.make_node("Softmax", ["x"], ["y"], axis="one"), "attribute `axis` is not an integer"),
+  (helper.make_node("Concat", ["x", "x"], ["y"], axis=-9), "axis -9 is out of range"),
+])
+def test_wrong_models_name_the_node(tmp_path, node, message):
+  file = save(tmp_path, [node], [("x", T.FLOAT, [2])], [("y", T.FLOAT, [2])])
+  with pytest.raises(ValueError, match=message): OnnxRunner(file)({"x": np.zeros(2, np.float32)})
+
+
+
+def test_shapes_are_computed_without_the_daemon(tmp_path):
+  """x.reshape(x.shape[0] * 2, -1), as exporters write it."""
+  nodes = [helper.make_node("Shape", ["x"], ["s"]), helper.make_node("Gather", ["s", "zero"], ["n"]), helper.make_node("Mul", ["n", "two"], ["n2"]),
+           helper.make_node("Concat", ["n2", "rest"], ["to"], axis=0), helper.make_node("Reshape", ["x", "to"], ["r"]), helper.make_node("Relu", ["r"], ["y"])]
+  file = save(tmp_path, nodes, [("x", T.FLOAT, ["n", 6])], [("y", T.FLOAT, None)], [ints("zero", [0]), ints("two", [2]), ints("rest", [-1])])
+  runner = OnnxRunner(file)
+  for n in (1, 3):
+    x = Tensor(np.arange(6.0 * n, dtype=np.float32).reshape(n, 6)).realize()
+    before = uopd.stats()["executes"]
+    y = runner({"x": x})["y"]
+    assert uopd.stats()["executes"] == before, "the shape was read back"
+    np.testing.assert_array_equal(y.numpy(), x.numpy().reshape(2 * n, 3))
+
+
+def test_a_shape_that_is_an_input_is_read_back(tmp_path):
+  file = save(tmp_path, [helper.make_node("Add", ["a", "b"], ["s"]), helper.make_node("Reshape", ["x", "s"], ["y"])],
+              [("x", T.FLOAT, [6]), ("a", T.INT64, [2]), ("b", T.INT64, [2])], [("y", T.FLOAT, None)])
+  x = np.arange(6, dtype=np.float32)
+  runner = OnnxRunner(file)
+  for a, shape in [([1, 1], (2, 3)), ([2, 0], (3, 2))]:
+    y = runner({"x": x, "a": np.array(a), "b": np.array(shape) - a})["y"]
+    np.testing.assert_array_equal(y.numpy(), x.reshape(shape))
+
+
+@pytest.mark.parametrize("op,fold", [("Add", np.add), ("Sub", np.subtract), ("Mul", np.multiply), ("Div", lambda a, b: np.trunc(a / b).astype(a.dtype)), ("Mod", np.mod),
+                                     ("Max", np.maximum), ("Min", np.minimum), ("Equal", np.equal), ("Less", np.less), ("Greater", np.greater),
+                                     ("LessOrEqual", np.less_equal), ("GreaterOrEqual", np.greater_equal)])
+@pytest.mark.parametrize("kind", [np.int64, np.int32, np.uint8])
+def test_folded_ops_are_those_of_the_daemon(tmp_path, op, fold, kind):
+  """Both ways: of initialisers, which the client computes, and of inputs, which the daemon computes."""
+  a = np.array([[7], [-7 if kind != np.uint8 else 200], [2]], kind)
+  b = np.array([3, -2 if kind != np.uint8 else 255, 1, 7], kind)
+  number = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+  result = T.BOOL if fold(a, b).dtype == bool else number
+  node = helper.make_node(op, ["a", "b"], ["y"])
+  known = save(tmp_path, [node], [], [("y", result, None)], [onnx.numpy_helper.from_array(a, "a"), onnx.numpy_helper.from_array(b, "b")])
+  folded = OnnxRunner(known)({})["y"].numpy()
+  given = save(tmp_path, [node], [("a", number, None), ("b", number, None)], [("y", result, None)])
+  computed = OnnxRunner(given)({"a": a, "b": b})["y"].numpy()
+  np.testing.assert_array_equal(folded, fold(a, b))
+  np.testing.assert_array_equal(computed, fold(a, b))
+  assert folded.dtype == computed.dtype == fold(a, b).dtype
+
+
+def counting_loop(path, body_nodes=()):
+  body = helper.make_graph([helper.make_node("Identity", ["go"], ["on"]), helper.make_node("Add", ["v", "one"], ["w"]), *body_nodes], "body",
+                           [helper.make_tensor_value_info("i", T.INT64, []), helper.make_tensor_value_info("go", T.BOOL, []), helper.make_tensor_value_info("v", T.FLOAT, [])],
+                           [helper.make_tensor_value_info("on", T.BOOL, []), helper.make_tensor_value_info("w", T.FLOAT, [])])
+  return save(path, [helper.make_node("Loop", ["n", "", "v0"], ["y"], body=body)], [("n", T.INT64, []), ("v0", T.FLOAT, [])], [("y", T.FLOAT, [])],
+              [helper.make_tensor("one", T.FLOAT, [], [1])])
+
+
+def test_loops_are_unrolled_up_to_a_limit(tmp_path):
+  runner = OnnxRunner(counting_loop(tmp_path))
+  for n in (0, 1, 5): assert runner({"n": np.array(n), "v0": np.float32(2)})["y"].item() == 2 + n
+  with pytest.raises(MemoryError, match="more than [0-9]+ nodes"): runner({"n": np.array(2**62), "v0": np.float32(2)})
+  assert runner({"n": np.array(3), "v0": np.float32(2)})["y"].item() == 5
+
+
+def test_functions_call_each_other_up_to_a_limit(tmp_path):
+  nodes = [helper.make_node("F", ["x"], ["y"], domain="own")]
+  function = helper.make_function("own", "F", ["x"], ["y"], nodes, [helper.make_opsetid("own", 1)])
+  file = save(tmp_path, nodes, [("x", T.FLOAT, [2])], [("y", T.FLOAT, [2])], functions=[function], domains=["own"])
+  with pytest.raises(MemoryError, match="functions call each other"): OnnxRunner(file)({"x": np.zeros(2, np.float32)})
+
+
+def test_functions_with_attributes(tmp_path):
+  inner = helper.make_node("LeakyRelu", ["x"], ["y"])
+  inner.attribute.append(onnx.AttributeProto(name="alpha", type=onnx.AttributeProto.FLOAT, ref_attr_name="slope"))
+  function = helper.make_function("own", "F", ["x"], ["y"], [inner], [helper.make_opsetid("", 21)], attributes=["slope"])
+  file = save(tmp_path, [helper.make_node("F", ["x"], ["y"], domain="own", slope=0.5)], [("x", T.FLOAT, [2])], [("y", T.FLOAT, [2])], functions=[function], domains=["own"])
+  np.testing.assert_array_equal(OnnxRunner(file)({"x": np.float32([-2, 3])})["y"].numpy(), [-1, 3])
+
+
+def test_weights_are_sent_once(tmp_path):
+  w = np.ones((512, 512), np.float32)
+  file = save(tmp_path, [helper.make_node("MatMul", ["x", "w"], ["y"])], [("x", T.FLOAT, [1, 512])], [("y", T.FLOAT, None)], [onnx.numpy_helper.from_array(w, "w")])
+  runner, x = OnnxRunner(file), np.ones((1, 512), np.float32)
+  runner({"x": x})["y"].numpy()
+  before = uopd.stats()["traffic_bytes"]
+  runner({"x": 2 * x})["y"].numpy()
+  assert uopd.stats()["traffic_bytes"] - before < 64 << 10
+
+
+def test_a_model_outlives_and_is_outlived(tmp_path):
+  y = OnnxRunner(counting_loop(tmp_path))({"n": np.array(2), "v0": np.float32(1)})["y"]
+  gc.collect()
+  assert y.item() == 3
+
+
+def test_missing_and_broken_files(tmp_path):
+  with pytest.raises(Error): OnnxRunner(tmp_path / "none.onnx")
+  (tmp_path / "broken.onnx").write_bytes(b"\xff" * 100)
+  with pytest.raises(ValueError): OnnxRunner(tmp_path / "broken.onnx")
+
+
+def test_the_list_of_ops():
+  ops = supported_ops()
+  assert ("", "Conv", 1) in ops and len({o[:2] for o in ops}) == len(ops) > 150
