@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """OnnxRunner beyond the suite of test_onnx_backend.py: inputs, refusals, what is folded and what is read back, limits."""
 import gc
+import os
+import pathlib
 
 import numpy as np
 import pytest
@@ -173,6 +175,30 @@ def test_missing_and_broken_files(tmp_path):
   with pytest.raises(ValueError): OnnxRunner(tmp_path / "broken.onnx")
 
 
-def test_the_list_of_ops():
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "onnx_ops.md"
+HEAD = """# Ops of ONNX
+
+The ops that a model may use ([models](models.md#onnx)), with the first operator set whose rules are known, and the ops of the package onnx that are not there. What else of
+an op is refused, its message says. This page is generated: `UOPD_ACCEPT=1` with the test `tests/python/test_onnx.py` writes it anew.
+"""
+
+
+def page():
+  ops = supported_ops()
+  there = {o[:2] for o in ops}
+  absent = sorted({(s.domain, s.name) for s in onnx.defs.get_all_schemas() if not s.deprecated} - there)
+  out = [HEAD]
+  for domain in sorted({d for d, _ in [*there, *absent]}):
+    out.append(f"## {domain or 'ai.onnx'}\n")
+    known = [f"{n} ({since})" for d, n, since in ops if d == domain]
+    missing = [n for d, n in absent if d == domain]
+    if known: out.append("There: " + ", ".join(known) + ".\n")
+    if missing: out.append("Not there: " + ", ".join(missing) + ".\n")
+  return "\n".join(out)
+
+
+def test_the_list_of_ops_is_up_to_date():
+  if os.environ.get("UOPD_ACCEPT"): PAGE.write_text(page())
+  assert PAGE.read_text() == page(), "UOPD_ACCEPT=1 writes the page anew"
   ops = supported_ops()
   assert ("", "Conv", 1) in ops and len({o[:2] for o in ops}) == len(ops) > 150

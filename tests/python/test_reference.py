@@ -92,7 +92,7 @@ def tensor_text():
 
 
 def reference():
-  top = [(n, getattr(uopd, n)) for n in uopd.__all__ if n not in ("Tensor", "dtypes", "errors", "nn", "tuning", "Device", "Error", "helpers", "llm")]
+  top = [(n, getattr(uopd, n)) for n in uopd.__all__ if n not in ("Tensor", "dtypes", "errors", "nn", "tuning", "Device", "Error", "helpers", "llm", "onnx")]
   sections = [HEAD, "## Connections and settings\n", module_text(uopd, [(n, t) for n, t in top if n != "DType"]),
               "### Device\n", paragraphs(type(uopd.Device)) + "\n", "".join(entry(n, raw, bound) for n, raw, bound in own_members(type(uopd.Device))),
               class_text("DaemonDevice", uopd.runtime.DaemonDevice),
@@ -105,7 +105,7 @@ def reference():
   for name in sorted(n for n, m in vars(nn).items() if inspect.ismodule(m) and m.__name__.startswith("uopd.nn.")):
     module = getattr(nn, name)
     if list(exported(module)): sections += [f"## nn.{name}\n", module.__doc__ + "\n", module_text(module, exported(module))]
-  for module in (uopd.llm.gguf, uopd.llm.model, uopd.llm.tokenizer, uopd.llm.chat, uopd.llm.conversation, uopd.helpers):
+  for module in (uopd.llm.gguf, uopd.llm.model, uopd.llm.tokenizer, uopd.llm.chat, uopd.llm.conversation, uopd.onnx, uopd.helpers):
     sections += [f"## {module.__name__.removeprefix('uopd.')}\n", module.__doc__ + "\n", module_text(module, exported(module))]
   sections += ["## tuning\n", paragraphs(uopd.tuning) + "\n", module_text(uopd.tuning, exported(uopd.tuning))]
   sections += ["## Exceptions\n", uopd.errors.__doc__ + "\n",

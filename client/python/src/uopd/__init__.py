@@ -14,8 +14,8 @@ from .function import function
 from .helpers import GlobalCounters, fetch, getenv
 from .jit import TinyJit
 from .variable import UOp, Variable
-from . import helpers, llm, nn, tuning
+from . import helpers, llm, nn, onnx, tuning
 
 __version__ = "0.1.0"
 __all__ = ["Tensor", "TinyJit", "dtypes", "DType", "Device", "Variable", "Context", "connect", "client", "close", "sync", "stats", "Error",
-           "errors", "nn", "tuning", "helpers", "llm", "function", "GlobalCounters", "fetch", "getenv", "UOp"]
+           "errors", "nn", "tuning", "helpers", "llm", "onnx", "function", "GlobalCounters", "fetch", "getenv", "UOp"]
