@@ -89,6 +89,9 @@ def _compare(got, want, case):
   elif want is None:
     assert got is None, "nothing is expected"
   else:
+    if np.asarray(want).dtype.kind in "OUS":
+      assert isinstance(got, np.ndarray) and got.shape == want.shape and got.tolist() == want.tolist(), f"expected are the strings {want!r}, not {got!r}"
+      return
     assert isinstance(got, Tensor), f"a tensor is expected, not {type(got).__name__}"
     want = np.asarray(want)
     assert got.shape == want.shape, f"shape {got.shape}; expected {want.shape}"

@@ -15,7 +15,8 @@
 //
 // Element types without a dtype of uopd have one that represents all their values: INT4, INT2 and
 // UINT4, UINT2: i8 and u8; FLOAT8E4M3FNUZ, FLOAT8E5M2FNUZ: f16; FLOAT4E2M1, FLOAT8E8M0: f32.
-// Strings and complex numbers are refused.
+// Strings are known to a few ops (StringNormalizer, StringConcat, StringSplit, Equal, and those
+// that change shapes), which the client computes. Complex numbers are refused.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -31,9 +32,15 @@
 
 namespace uopd::client {
 
-// What a model takes and gives: a tensor; a sequence of tensors; or nothing, which is an optional
-// value that is not there.
-using OnnxData = std::variant<std::monostate, Tensor, std::vector<Tensor>>;
+// A tensor of strings, row-major. They stay on the client: the daemon has no strings.
+struct OnnxStrings {
+  Dims dims;
+  std::vector<std::string> elements;
+};
+
+// What a model takes and gives: a tensor; a sequence of tensors; strings; or nothing, which is an
+// optional value that is not there.
+using OnnxData = std::variant<std::monostate, Tensor, std::vector<Tensor>, OnnxStrings>;
 using OnnxDataMap = std::map<std::string, OnnxData>;
 
 // The dtype that elements of this type have here; nullopt: they are refused.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Elementwise ops of two and more tensors, which broadcast.
+#include "client/cpp/onnx/ops/text.h"
 #include "client/cpp/onnx/run/registry.h"
 #include "core/base/text.h"
 #include "uopd/math.h"
@@ -52,6 +53,13 @@ OpRow Comparison(std::string_view name, int since, Function f) {
             UOPD_ASSIGN(const Tensor b, OldOperand(c));
             return c.Out(f(c.X(0), b));
           }};
+}
+
+absl::Status RunEqual(Call& c) {
+  UOPD_TRY(SameTypes(c));
+  if (!c.IsNumbers(0)) return RunEqualStrings(c);
+  UOPD_ASSIGN(const Tensor b, OldOperand(c));
+  return c.Out(c.X(0) == b);
 }
 
 // f of all inputs, one after the other.
@@ -131,7 +139,7 @@ OpRows BinaryOps() {
       Binary("BitwiseAnd", 18, [](const Tensor& a, const Tensor& b) { return a & b; }),
       Binary("BitwiseOr", 18, [](const Tensor& a, const Tensor& b) { return a | b; }),
       Binary("BitwiseXor", 18, [](const Tensor& a, const Tensor& b) { return a ^ b; }),
-      Comparison("Equal", 1, [](const Tensor& a, const Tensor& b) { return a == b; }),
+      {"Equal", 1, 2, 2, RunEqual, kStrings},
       Comparison("Less", 1, [](const Tensor& a, const Tensor& b) { return a < b; }),
       Comparison("Greater", 1, [](const Tensor& a, const Tensor& b) { return a > b; }),
       Comparison("LessOrEqual", 12, [](const Tensor& a, const Tensor& b) { return a <= b; }),

@@ -26,7 +26,8 @@ absl::StatusOr<Value> StackedRounds(Call& c, std::vector<Value>& rounds, int64_t
   if (rounds.empty()) return c.Refuse("outputs of a loop without rounds are not supported");
   std::vector<Tensor> parts;
   for (Value& v : rounds) {
-    if (v.kind != Value::Kind::kTensor) return c.Wrong("an output for each round is no tensor");
+    if (v.kind != Value::Kind::kTensor || v.strings != nullptr)
+      return c.Wrong("an output for each round is no tensor of numbers");
     if (v.type != rounds[0].type) return c.Wrong("rounds give different element types");
     parts.push_back(c.walk().TensorOf(v));
   }
@@ -58,8 +59,9 @@ absl::Status RunLoop(Call& c) {
                           KnownInts(ElementType("BOOL"), {}, {&goes_on, 1})};
     in.insert(in.end(), state.begin(), state.end());
     UOPD_ASSIGN(std::vector<Value> out, c.walk().RunGraph(*body, c.frame(), in));
-    if (out[0].kind != Value::Kind::kTensor || ir::Product(out[0].dims) != 1)
-      return c.Wrong("the condition of the body is no scalar");
+    if (out[0].kind != Value::Kind::kTensor || out[0].type != ElementType("BOOL") ||
+        ir::Product(out[0].dims) != 1)
+      return c.Wrong("the condition of the body is no scalar bool");
     UOPD_ASSIGN(const std::string_view bytes, c.walk().Contents(out[0]));
     goes_on = IntsIn(*OnnxStorageDtype(*out[0].type), bytes)[0];
     state.assign(out.begin() + 1, out.begin() + 1 + static_cast<ptrdiff_t>(n));

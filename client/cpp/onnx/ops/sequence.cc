@@ -71,8 +71,8 @@ absl::Status RunConcatSequence(Call& c) {
       c.Axis(c.Int("axis", 0), static_cast<int64_t>(items[0].dims.size()) + (is_new ? 1 : 0)));
   std::vector<Tensor> parts;
   for (Value& v : items) {
-    if (v.kind != Value::Kind::kTensor || v.type != items[0].type)
-      return c.Wrong("the sequence has different element types");
+    if (v.kind != Value::Kind::kTensor || v.type != items[0].type || v.strings != nullptr)
+      return c.Wrong("the sequence has strings or different element types");
     parts.push_back(c.walk().TensorOf(v));
   }
   const Tensor all = is_new ? Stack(parts, axis) : Concat(parts, axis);
@@ -81,7 +81,7 @@ absl::Status RunConcatSequence(Call& c) {
 }
 
 absl::Status RunSplitToSequence(Call& c) {
-  if (c.In(0).kind != Value::Kind::kTensor) return c.Wrong("its input 0 is no tensor");
+  if (!c.IsNumbers(0)) return c.Wrong("its input 0 is no tensor of numbers");
   UOPD_ASSIGN(const int64_t axis, c.Axis(c.Int("axis", 0), c.Rank(0)));
   const int64_t size = c.Shape(0)[static_cast<size_t>(axis)];
   const bool keep = c.Int("keepdims", 1) != 0;

@@ -105,12 +105,12 @@ absl::Status RunIdentity(Call& c) { return c.Out(c.In(0)); }
 
 OpRows ShapeOps() {
   return {
-      {"Shape", 1, 1, 1, RunShape, kAnyType},
-      {"Size", 1, 1, 1, RunSize, kAnyType},
-      {"Reshape", 1, 1, 2, RunReshape, kAnyType},
-      {"Flatten", 1, 1, 1, RunFlatten, kAnyType},
-      {"Squeeze", 1, 1, 2, RunSqueeze, kAnyType},
-      {"Unsqueeze", 1, 1, 2, RunUnsqueeze, kAnyType},
+      {"Shape", 1, 1, 1, RunShape, kAnyType | kStrings},
+      {"Size", 1, 1, 1, RunSize, kAnyType | kStrings},
+      {"Reshape", 1, 1, 2, RunReshape, kAnyType | kStrings},
+      {"Flatten", 1, 1, 1, RunFlatten, kAnyType | kStrings},
+      {"Squeeze", 1, 1, 2, RunSqueeze, kAnyType | kStrings},
+      {"Unsqueeze", 1, 1, 2, RunUnsqueeze, kAnyType | kStrings},
       {"Identity", 1, 1, 1, RunIdentity, kAnyType | kAnyKind},
   };
 }

@@ -15,28 +15,33 @@ Call::Call(Walk& walk, Frame& frame, const OnnxNode& node, int64_t opset)
   while (!inputs_.empty() && inputs_.back() == nullptr) inputs_.pop_back();
 }
 
+bool Call::IsNumbers(size_t i) const {
+  return inputs_[i]->kind == Value::Kind::kTensor &&
+         OnnxStorageDtype(*inputs_[i]->type).has_value();
+}
+
 absl::StatusOr<Dims> Call::Ints(size_t i) {
-  if (In(i).kind != Value::Kind::kTensor) return Wrong(Cat("input ", i, " is no tensor"));
+  if (!IsNumbers(i)) return Wrong(Cat("input ", i, " is no tensor of numbers"));
   UOPD_ASSIGN(const std::string_view bytes, walk_.Contents(In(i)));
   const std::vector<int64_t> all = IntsIn(DtypeOf(i), bytes);
   return Dims(all.begin(), all.end());
 }
 
 absl::StatusOr<std::vector<double>> Call::Floats(size_t i) {
-  if (In(i).kind != Value::Kind::kTensor) return Wrong(Cat("input ", i, " is no tensor"));
+  if (!IsNumbers(i)) return Wrong(Cat("input ", i, " is no tensor of numbers"));
   UOPD_ASSIGN(const std::string_view bytes, walk_.Contents(In(i)));
   return FloatsIn(DtypeOf(i), bytes);
 }
 
 absl::StatusOr<int64_t> Call::OneInt(size_t i) {
-  if (In(i).kind != Value::Kind::kTensor || ir::Product(Shape(i)) != 1)
+  if (!IsNumbers(i) || ir::Product(Shape(i)) != 1)
     return Wrong(Cat("input ", i, " has not one element"));
   UOPD_ASSIGN(const Dims all, Ints(i));
   return all[0];
 }
 
 absl::StatusOr<double> Call::OneFloat(size_t i) {
-  if (In(i).kind != Value::Kind::kTensor || ir::Product(Shape(i)) != 1)
+  if (!IsNumbers(i) || ir::Product(Shape(i)) != 1)
     return Wrong(Cat("input ", i, " has not one element"));
   UOPD_ASSIGN(const std::vector<double> all, Floats(i));
   return all[0];

@@ -32,6 +32,7 @@ class Call {
   const Dims& Shape(size_t i) { return inputs_[i]->dims; }
   int64_t Rank(size_t i) { return static_cast<int64_t>(inputs_[i]->dims.size()); }
   Dtype DtypeOf(size_t i) { return *OnnxStorageDtype(*inputs_[i]->type); }
+  bool IsNumbers(size_t i) const;  // a tensor, and not of strings
   // Elements of an input, which are read from the daemon if the client does not know them.
   absl::StatusOr<Dims> Ints(size_t i);
   absl::StatusOr<std::vector<double>> Floats(size_t i);

@@ -5,10 +5,10 @@
 #include <functional>
 #include <map>
 
+#include "client/cpp/onnx/run/broadcast.h"
+
 namespace uopd::client::onnx {
 namespace {
-
-constexpr int64_t kMostFoldedElements = 1 << 12;
 
 // A known tensor of integers. Values are those of its dtype, which is at most 64 bits wide and not
 // u64.
@@ -26,34 +26,10 @@ std::optional<int64_t> AxisIn(int64_t axis, size_t rank) {
   return axis < 0 ? axis + n : axis;
 }
 
-std::optional<Dims> BroadcastDims(const Dims& a, const Dims& b) {
-  Dims out(std::max(a.size(), b.size()), 1);
-  for (size_t i = 0; i < out.size(); ++i) {
-    const int64_t x = i < a.size() ? a[a.size() - 1 - i] : 1;
-    const int64_t y = i < b.size() ? b[b.size() - 1 - i] : 1;
-    if (x != y && x != 1 && y != 1) return std::nullopt;
-    out[out.size() - 1 - i] = x == 1 ? y : x;
-  }
-  if (ir::Product(out) > kMostFoldedElements) return std::nullopt;
-  return out;
-}
-
 // The tensor broadcast to these sizes.
 KnownTensor Spread(const KnownTensor& t, const Dims& dims) {
   KnownTensor out{dims, {}};
-  const int64_t n = ir::Product(dims);
-  for (int64_t i = 0; i < n; ++i) {
-    int64_t at = 0, stride = 1, left = i;
-    for (size_t k = 0; k < dims.size(); ++k) {
-      const int64_t size = dims[dims.size() - 1 - k], place = left % size;
-      left /= size;
-      if (k >= t.dims.size()) continue;
-      const int64_t own = t.dims[t.dims.size() - 1 - k];
-      if (own != 1) at += place * stride;
-      stride *= own;
-    }
-    out.v.push_back(t.v[static_cast<size_t>(at)]);
-  }
+  for (const int64_t at : SpreadPlaces(t.dims, dims)) out.v.push_back(t.v[static_cast<size_t>(at)]);
   return out;
 }
 

@@ -63,6 +63,40 @@ std::string ShownShape(const Dims& dims) {
   return out + ")";
 }
 
+// Sizes that have names, so far.
+using InputSizes = std::map<std::string_view, int64_t>;
+
+absl::Status CheckInputShape(const OnnxType& type, const Dims& dims, InputSizes& sizes) {
+  if (!type.has_shape) return absl::OkStatus();
+  bool fits = dims.size() == type.shape.size();
+  for (size_t i = 0; fits && i < dims.size(); ++i) {
+    const OnnxDim& d = type.shape[i];
+    int64_t wanted = d.value.value_or(dims[i]);
+    if (!d.param.empty()) wanted = sizes.try_emplace(d.param, dims[i]).first->second;
+    fits = wanted == dims[i];
+  }
+  if (fits) return absl::OkStatus();
+  std::string declared;
+  for (const OnnxDim& d : type.shape) {
+    Append(declared, declared.empty() ? "" : ", ");
+    if (d.value)
+      Append(declared, *d.value);
+    else
+      Append(declared, d.param.empty() ? "?" : ShownName(d.param));
+  }
+  return Invalid(Cat("its shape is ", ShownShape(dims), "; the model declares (", declared,
+                     "), in which equal names are equal sizes"));
+}
+
+absl::StatusOr<onnx::Value> InputStrings(const OnnxType& type, const OnnxStrings& given,
+                                         InputSizes& sizes) {
+  if (type.element != onnx::ElementType("STRING")) return Invalid("the model declares no strings");
+  if (ir::Product(given.dims) != static_cast<int64_t>(given.elements.size()))
+    return Invalid("its shape does not fit the number of its strings");
+  UOPD_TRY(CheckInputShape(type, given.dims, sizes));
+  return onnx::StringValue(given.dims, given.elements);
+}
+
 }  // namespace
 
 struct OnnxRunner::State {
@@ -74,9 +108,9 @@ struct OnnxRunner::State {
   absl::StatusOr<onnx::Value> Load(const OnnxTensor& tensor);
   // The value of an input; `sizes` has those of symbolic dimensions so far.
   absl::StatusOr<onnx::Value> Input(const OnnxType& type, const OnnxData& data,
-                                    std::map<std::string_view, int64_t>& sizes) const;
+                                    InputSizes& sizes) const;
   absl::StatusOr<onnx::Value> InputTensor(const OnnxType& type, const Tensor& t,
-                                          std::map<std::string_view, int64_t>& sizes) const;
+                                          InputSizes& sizes) const;
 };
 
 OnnxRunner::OnnxRunner(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -95,6 +129,10 @@ const OnnxModel& OnnxRunner::model() const { return state_->file.model(); }
 
 absl::StatusOr<onnx::Value> OnnxRunner::State::Load(const OnnxTensor& tensor) {
   if (const auto found = loaded.find(&tensor); found != loaded.end()) return found->second;
+  if (tensor.type == onnx::ElementType("STRING")) {
+    return loaded[&tensor] = onnx::StringValue(
+               tensor.dims, std::vector<std::string>(tensor.strings.begin(), tensor.strings.end()));
+  }
   const std::optional<Dtype> dtype = OnnxStorageDtype(*tensor.type);
   if (!dtype) {
     return absl::UnimplementedError(
@@ -112,48 +150,32 @@ absl::StatusOr<onnx::Value> OnnxRunner::State::Load(const OnnxTensor& tensor) {
   return loaded[&tensor] = std::move(v);
 }
 
-absl::StatusOr<onnx::Value> OnnxRunner::State::InputTensor(
-    const OnnxType& type, const Tensor& t, std::map<std::string_view, int64_t>& sizes) const {
+absl::StatusOr<onnx::Value> OnnxRunner::State::InputTensor(const OnnxType& type, const Tensor& t,
+                                                           InputSizes& sizes) const {
   UOPD_TRY(t.status());
   if (t.is_symbolic())
     return absl::UnimplementedError("it has a symbolic size, which models do not take yet");
   const OnnxElementType* element = type.element;
   if (element == nullptr) return Invalid("the model does not declare its element type");
-  if (!OnnxStorageDtype(*element))
-    return absl::UnimplementedError(Cat("its element type is ", element->name));
-  if (t.dtype() != *OnnxStorageDtype(*element)) {
+  const std::optional<Dtype> dtype = OnnxStorageDtype(*element);
+  if (!dtype) return absl::UnimplementedError(Cat("its element type is ", element->name));
+  if (t.dtype() != *dtype) {
     return Invalid(Cat("its dtype is ", ir::Name(t.dtype()), "; the model declares ", element->name,
-                       ", which is ", ir::Name(*OnnxStorageDtype(*element))));
+                       ", which is ", ir::Name(*dtype)));
   }
-  if (!type.has_shape) return onnx::ValueOf(t, element);
-  bool fits = t.dims().size() == type.shape.size();
-  for (size_t i = 0; fits && i < type.shape.size(); ++i) {
-    const OnnxDim& d = type.shape[i];
-    int64_t wanted = d.value.value_or(t.dims()[i]);
-    if (!d.param.empty()) wanted = sizes.try_emplace(d.param, t.dims()[i]).first->second;
-    fits = wanted == t.dims()[i];
-  }
-  if (fits) return onnx::ValueOf(t, element);
-  std::string declared;
-  for (const OnnxDim& d : type.shape) {
-    Append(declared, declared.empty() ? "" : ", ");
-    if (d.value)
-      Append(declared, *d.value);
-    else
-      Append(declared, d.param.empty() ? "?" : ShownName(d.param));
-  }
-  return Invalid(Cat("its shape is ", ShownShape(t.dims()), "; the model declares (", declared,
-                     "), in which equal names are equal sizes"));
+  UOPD_TRY(CheckInputShape(type, t.dims(), sizes));
+  return onnx::ValueOf(t, element);
 }
 
-absl::StatusOr<onnx::Value> OnnxRunner::State::Input(
-    const OnnxType& type, const OnnxData& data, std::map<std::string_view, int64_t>& sizes) const {
+absl::StatusOr<onnx::Value> OnnxRunner::State::Input(const OnnxType& type, const OnnxData& data,
+                                                     InputSizes& sizes) const {
   using Kind = OnnxType::Kind;
   if (type.kind == Kind::kOptional && type.inner != nullptr) {
     if (std::holds_alternative<std::monostate>(data)) return onnx::Value{};
     return Input(*type.inner, data, sizes);
   }
   if (type.kind == Kind::kTensor) {
+    if (const auto* s = std::get_if<OnnxStrings>(&data)) return InputStrings(type, *s, sizes);
     if (const auto* t = std::get_if<Tensor>(&data)) return InputTensor(type, *t, sizes);
     return Invalid("the model declares a tensor");
   }
@@ -162,7 +184,7 @@ absl::StatusOr<onnx::Value> OnnxRunner::State::Input(
     if (all == nullptr) return Invalid("the model declares a sequence of tensors");
     std::vector<onnx::Value> items;
     for (const Tensor& t : *all) {
-      std::map<std::string_view, int64_t> own;  // items may have different sizes
+      InputSizes own;  // items may have different sizes
       UOPD_ASSIGN(items.emplace_back(), InputTensor(*type.inner, t, own));
     }
     return onnx::SequenceOf(std::move(items));
@@ -174,11 +196,12 @@ namespace {
 
 absl::StatusOr<OnnxData> OutputData(const onnx::Walk& walk, onnx::Value& v) {
   if (v.kind == onnx::Value::Kind::kNothing) return OnnxData();
+  if (v.strings != nullptr) return OnnxData(OnnxStrings{v.dims, *v.strings});
   if (v.kind == onnx::Value::Kind::kTensor) return OnnxData(walk.TensorOf(v));
   std::vector<Tensor> all;
   for (onnx::Value item : *v.items) {
-    if (item.kind != onnx::Value::Kind::kTensor)
-      return absl::UnimplementedError("it is a sequence of what are no tensors");
+    if (item.kind != onnx::Value::Kind::kTensor || item.strings != nullptr)
+      return absl::UnimplementedError("a result is a sequence of what are no tensors of numbers");
     all.push_back(walk.TensorOf(item));
   }
   return OnnxData(std::move(all));
@@ -192,7 +215,7 @@ absl::StatusOr<OnnxDataMap> OnnxRunner::Run(const OnnxDataMap& inputs) const {
   onnx::Walk walk(state.client, model, state.limits,
                   [&](const OnnxTensor& t) { return state.Load(t); });
   onnx::Frame frame{.opsets = &model.opsets};
-  std::map<std::string_view, int64_t> sizes;
+  InputSizes sizes;
   size_t used = 0;
   for (const OnnxValue& in : model.graph.inputs) {
     const auto given = inputs.find(std::string(in.name));

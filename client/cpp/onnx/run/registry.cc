@@ -16,11 +16,11 @@ const OpTable& AllOnnxOps() {
   static const auto* const all = [] {
     auto* out = new OpTable;
     for (OpRows (*family)() :
-         {UnaryOps,    BinaryOps,       CastOps,          ActivationOps, ReductionOps,
-          ShapeOps,    MovementOps,     PadOps,           MakeOps,       MatMulOps,
-          ConvOps,     PoolOps,         NormalisationOps, IndexOps,      ControlOps,
-          SequenceOps, QuantisationOps, LossOps,          AttentionOps,  ResizeOps,
-          GridOps,     RecurrentOps,    SelectionOps,     SignalOps,     TrainingOps}) {
+         {UnaryOps,         BinaryOps, CastOps,    ActivationOps, ReductionOps,    ShapeOps,
+          MovementOps,      PadOps,    MakeOps,    MatMulOps,     ConvOps,         PoolOps,
+          NormalisationOps, IndexOps,  ControlOps, SequenceOps,   QuantisationOps, LossOps,
+          AttentionOps,     ResizeOps, GridOps,    RecurrentOps,  SelectionOps,    SignalOps,
+          TrainingOps,      TextOps}) {
       for (OpRow& row : family()) (*out)[{row.domain, row.name}].push_back(std::move(row));
     }
     for (auto& [key, rows] : *out) std::ranges::sort(rows, {}, &OpRow::since);

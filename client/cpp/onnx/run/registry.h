@@ -14,6 +14,7 @@ namespace uopd::client::onnx {
 enum OpFlags : uint8_t {
   kTensors = 0,  // all inputs are tensors with dtypes of uopd
   kAnyType = 1,  // also element types without a dtype of their own (OnnxStorageDtype)
+  kStrings = 4,  // also strings
   kAnyKind = 2,  // also sequences and nothing
 };
 
@@ -55,6 +56,7 @@ OpRows RecurrentOps();
 OpRows SelectionOps();
 OpRows SignalOps();
 OpRows TrainingOps();
+OpRows TextOps();
 
 // nullptr: no row of the op holds for this operator set.
 const OpRow* FindOp(std::string_view domain, std::string_view name, int64_t opset);

@@ -48,6 +48,12 @@ Value ValueOf(Tensor tensor, const OnnxElementType* type) {
   return v;
 }
 
+Value StringValue(const Dims& dims, std::vector<std::string> elements) {
+  Value v{.kind = Value::Kind::kTensor, .type = ElementType("STRING"), .dims = dims};
+  v.strings = std::make_shared<const std::vector<std::string>>(std::move(elements));
+  return v;
+}
+
 Value SequenceOf(std::vector<Value> items) {
   Value v{.kind = Value::Kind::kSequence};
   v.items = std::make_shared<const std::vector<Value>>(std::move(items));

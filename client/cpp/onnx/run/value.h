@@ -11,8 +11,8 @@
 
 namespace uopd::client::onnx {
 
-// A tensor (of which the client has a handle, or the contents, or both), a sequence, or an optional
-// value that is not there. Cheap to copy.
+// A tensor (of which the client has a handle, or the contents, or both; of strings: the contents),
+// a sequence, or an optional value that is not there. Cheap to copy.
 struct Value {
   enum class Kind : uint8_t { kNothing, kTensor, kSequence };
   Kind kind = Kind::kNothing;
@@ -21,6 +21,8 @@ struct Value {
   Tensor tensor;                          // empty until it is needed, if the contents are known
   // Known contents, row-major, in the dtype OnnxStorageDtype(*type); nullptr: not known.
   std::shared_ptr<const std::string> bytes;
+  // The elements, if the type is STRING: the daemon has no strings.
+  std::shared_ptr<const std::vector<std::string>> strings;
   std::shared_ptr<const std::vector<Value>> items;  // of sequences
 };
 
@@ -28,6 +30,7 @@ struct Value {
 const OnnxElementType* ElementTypeOf(Dtype dtype);
 const OnnxElementType* ElementType(std::string_view name);
 Value ValueOf(Tensor tensor, const OnnxElementType* type = nullptr);
+Value StringValue(const Dims& dims, std::vector<std::string> elements);
 Value SequenceOf(std::vector<Value> items);
 // An integer or bool tensor with known contents; they wrap to the dtype.
 Value KnownInts(const OnnxElementType* type, const Dims& dims, std::span<const int64_t> values);

@@ -23,19 +23,23 @@ std::string ShownNode(const OnnxNode& node, int64_t opset) {
 }
 
 absl::Status CheckOnnxInputs(const OpRow& row, const OnnxNode& node, Call& call) {
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (!node.inputs[i].empty() && !call.Has(i))
+      return Invalid(Cat("no node before it makes its input ", ShownName(node.inputs[i])));
+  }
   if (call.inputs() < row.least_inputs || call.inputs() > row.most_inputs)
     return Invalid(Cat("it has ", call.inputs(), " inputs"));
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     if (!call.Has(i)) {
-      if (!node.inputs[i].empty())
-        return Invalid(Cat("no node before it makes its input ", ShownName(node.inputs[i])));
       if (i < row.least_inputs) return Invalid(Cat("its input ", i, " is missing"));
       continue;
     }
     const Value& v = call.In(i);
     if ((row.flags & kAnyKind) != 0) continue;
     if (v.kind != Value::Kind::kTensor) return Invalid(Cat("its input ", i, " is no tensor"));
-    if ((row.flags & kAnyType) == 0 && !v.type->dtype)
+    const bool is_known = (row.flags & kAnyType) != 0 ? OnnxStorageDtype(*v.type).has_value()
+                                                      : v.type->dtype.has_value();
+    if (!is_known && !(v.strings != nullptr && (row.flags & kStrings) != 0))
       return absl::UnimplementedError(Cat("its input ", i, " has the element type ", v.type->name));
   }
   return absl::OkStatus();

@@ -59,6 +59,14 @@ OnnxData DataOf(nb::handle value) {
     h.CheckEpoch();
     return Locked([&] { return h.tensor(); });
   };
+  if (nb::isinstance<nb::tuple>(value)) {  // strings: (shape, list of bytes)
+    client::OnnxStrings strings{nb::cast<Dims>(value[0]), {}};
+    for (const nb::handle v : nb::borrow<nb::list>(value[1])) {
+      const auto bytes = nb::cast<nb::bytes>(v);
+      strings.elements.emplace_back(bytes.c_str(), bytes.size());
+    }
+    return OnnxData(std::move(strings));
+  }
   if (!nb::isinstance<nb::list>(value)) return OnnxData(one(value));
   std::vector<Tensor> all;
   for (const nb::handle v : value) all.push_back(one(v));
@@ -69,6 +77,12 @@ nb::object ObjectOf(OnnxData data) {
   if (auto* t = std::get_if<Tensor>(&data)) return nb::cast(Handle(std::move(*t)));
   if (auto* all = std::get_if<std::vector<Tensor>>(&data))
     return nb::cast(internal::ToPython(std::move(*all)));
+  if (auto* strings = std::get_if<client::OnnxStrings>(&data)) {
+    nb::list all;
+    for (const std::string& s : strings->elements) all.append(nb::bytes(s.data(), s.size()));
+    return nb::make_tuple(
+        nb::cast(std::vector<int64_t>(strings->dims.begin(), strings->dims.end())), all);
+  }
   return nb::none();
 }
 

@@ -20,7 +20,7 @@ _SAME_BITS = {"bfloat16": dtypes.bfloat16, "float8_e4m3fn": dtypes.fp8e4m3, "flo
 class OnnxValue(NamedTuple):
   """What a model declares of an input or an output. Of a sequence and an optional value: of the tensors in it."""
   shape: tuple[int | str, ...] | None  # sizes; names of sizes that only a run knows, "" without a name. None: not even their number is declared
-  dtype: DType | None                  # in which the elements travel; None: a type that models cannot have here (strings)
+  dtype: DType | None                  # in which the elements travel; None: strings, and types that models cannot have here
   element_type: str | None             # the format's name of the element type: "FLOAT", "INT4"
   is_optional: bool = False
   is_sequence: bool = False
@@ -32,6 +32,23 @@ def _declared(kind: str, element: str | None, dtype: int | None, shape: tuple[An
     return value._replace(is_optional=True) if kind == "optional" else value._replace(is_sequence=True)
   sizes = None if shape is None else tuple("" if d is None else d for d in shape)
   return OnnxValue(sizes, None if dtype is None else BY_CORE[dtype], element)
+
+
+def _strings(value: Any) -> tuple[list[int], list[bytes]]:
+  """What the client library takes for strings."""
+  import numpy as np
+  array = np.asarray(value, dtype=object)
+  return list(array.shape), [x if isinstance(x, bytes) else str(x).encode("utf-8", "surrogateescape") for x in array.reshape(-1)]
+
+
+def _result(out: Any) -> Any:
+  """What a model gave, as Python has it."""
+  if isinstance(out, list): return [wrap(h) for h in out]
+  if not isinstance(out, tuple): return None if out is None else wrap(out)
+  import numpy as np
+  array = np.empty(len(out[1]), dtype=object)
+  array[:] = [x.decode("utf-8", "surrogateescape") for x in out[1]]
+  return array.reshape(out[0])
 
 
 def _handle(value: Any, dtype: DType | None) -> _core.Handle:
@@ -52,7 +69,7 @@ class OnnxRunner:
   """The model of an ONNX file. Calling it with its inputs gives its outputs; both are by name.
 
   Inputs are tensors, NumPy arrays, and lists of numbers, which take the declared dtype; a sequence is a list of tensors or arrays, and an optional
-  value may be None. A tensor or an array has to have the declared dtype and shape. Outputs are tensors, which are computed when they are read, lists of
+  value may be None. Strings are arrays or lists of str, and come as arrays of them. A tensor or an array has to have the declared dtype and shape. Outputs are tensors, which are computed when they are read, lists of
   tensors, or None. The tensors of the file are sent once.
 
   Operator sets 1 to 27 are known; OnnxRunner does not know the first rules of some ops (supported_ops()). An op, an attribute or an element type that is not known raises NotImplementedError, which names the node. Elements of
@@ -78,9 +95,9 @@ class OnnxRunner:
       dtype = None if declared is None else declared.dtype
       if value is None and declared is not None and declared.is_optional: given[name] = None
       elif declared is not None and declared.is_sequence: given[name] = [_handle(v, dtype) for v in value]
+      elif declared is not None and declared.element_type == "STRING": given[name] = _strings(value)
       else: given[name] = _handle(value, dtype)
-    return {name: [wrap(h) for h in out] if isinstance(out, list) else None if out is None else wrap(out)
-            for name, out in self._model.run(given).items()}
+    return {name: _result(out) for name, out in self._model.run(given).items()}
 
 
 def supported_ops() -> list[tuple[str, str, int]]:
