@@ -3,11 +3,15 @@
 import gc
 import os
 import pathlib
+import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 import uopd
+from a_daemon import ADaemon
 from uopd import Tensor, dtypes
 from uopd.errors import Error
 from uopd.onnx import OnnxRunner, OnnxValue, supported_ops
@@ -167,6 +171,70 @@ def test_a_model_outlives_and_is_outlived(tmp_path):
   y = OnnxRunner(counting_loop(tmp_path))({"n": np.array(2), "v0": np.float32(1)})["y"]
   gc.collect()
   assert y.item() == 3
+
+
+def test_a_jit_records_a_model(tmp_path):
+  file = save(tmp_path, [helper.make_node("Gemm", ["x", "w"], ["h"]), helper.make_node("Relu", ["h"], ["y"])], [("x", T.FLOAT, [2, 3])], [("y", T.FLOAT, None)],
+              [helper.make_tensor("w", T.FLOAT, [3, 2], [1, -1, 2, -2, 3, -3])])
+  runner = OnnxRunner(file)
+  jit = uopd.TinyJit(lambda x: runner({"x": x})["y"].realize())
+  w = np.float32([[1, -1], [2, -2], [3, -3]])
+  for i in range(4):
+    x = np.full((2, 3), i - 1, np.float32)
+    np.testing.assert_array_equal(jit(Tensor(x).realize()).numpy(), np.maximum(x @ w, 0))
+
+
+def test_gradients_flow_through_a_model(tmp_path):
+  file = save(tmp_path, [helper.make_node("Mul", ["x", "x"], ["y"])], [("x", T.FLOAT, [2])], [("y", T.FLOAT, [2])])
+  x = Tensor([3.0, -4.0], requires_grad=True)
+  OnnxRunner(file)({"x": x})["y"].sum().backward()
+  assert x.grad.tolist() == [6, -8]
+
+
+@pytest.mark.parametrize("op", ["Identity", "Flatten"])
+def test_assigning_to_a_result_changes_nothing_else(tmp_path, op):
+  """The op has nothing to compute: its result is its input, or a view of it."""
+  names = ["x", "w"]
+  file = save(tmp_path, [helper.make_node(op, [n], [n + "y"]) for n in names], [("x", T.FLOAT, [2, 3])], [(n + "y", T.FLOAT, [2, 3]) for n in names],
+              [helper.make_tensor("w", T.FLOAT, [2, 3], [1] * 6)])
+  runner, x = OnnxRunner(file), Tensor.full((2, 3), 2.0).contiguous().realize()
+  out = runner({"x": x})
+  for n in names: out[n + "y"].assign(Tensor.full((2, 3), 7.0)).realize()
+  assert x.tolist() == [[2.0] * 3] * 2
+  again = runner({"x": x})
+  assert again["xy"].tolist() == [[2.0] * 3] * 2 and again["wy"].tolist() == [[1.0] * 3] * 2
+
+
+def test_strings(tmp_path):
+  file = save(tmp_path, [helper.make_node("StringConcat", ["a", "b"], ["c"]), helper.make_node("StringSplit", ["c"], ["y", "n"], delimiter="-")],
+              [("a", T.STRING, [2]), ("b", T.STRING, [1])], [("y", T.STRING, None), ("n", T.INT64, None)])
+  out = OnnxRunner(file)({"a": ["x-", "\u00e4"], "b": np.array(["y"], dtype=object)})
+  assert out["y"].tolist() == [["x", "y"], ["\u00e4y", ""]] and out["n"].tolist() == [2, 1]
+
+
+UOPCTL = pathlib.Path(os.environ.get("UOPD_DAEMON") or shutil.which("uopd") or ".").with_name("uopctl")
+
+
+@pytest.mark.skipif(not UOPCTL.exists(), reason="there is no uopctl beside the daemon")
+def test_uopctl_runs_a_model(tmp_path):
+  file = save(tmp_path, [helper.make_node("Add", ["x", "x"], ["y"]), helper.make_node("SequenceConstruct", ["x", "y"], ["s"]), helper.make_node("SequenceAt", ["s", "one"], ["z"])],
+              [("x", T.FLOAT, ["n"])], [("y", T.FLOAT, None), ("z", T.FLOAT, None)], [helper.make_tensor("one", T.INT64, [], [1])])
+  np.save(tmp_path / "x.npy", np.float32([1, 2.5]))
+  def uopctl(*arguments): return subprocess.run([UOPCTL, f"--address={d.address}", "run", file, f"--input=x={tmp_path}/x.npy", *arguments], capture_output=True, text=True)
+  with ADaemon() as d:
+    run = uopctl(f"--output=y={tmp_path}/y.npy")
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.splitlines() == [f"y f32 (2) -> {tmp_path}/y.npy", "z f32 (2) [2.0,5.0]"]
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), [2, 5])
+    assert "no output `q`" in uopctl("--output=q=q.npy").stderr
+    assert "the input `x` is missing" in subprocess.run([UOPCTL, f"--address={d.address}", "run", file], capture_output=True, text=True).stderr
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_changed_models_run_or_are_refused(seed):
+  run = subprocess.run([sys.executable, pathlib.Path(__file__).with_name("onnx_mutations.py"), str(seed), "150"], capture_output=True, text=True)
+  assert run.returncode == 0, run.stderr[-3000:]
+  assert "ran" in run.stdout and "refused" in run.stdout
 
 
 def test_missing_and_broken_files(tmp_path):

@@ -23,15 +23,6 @@ using Slot = GraphRun::Slot;
 
 constexpr size_t kInline = 64 * 1024;
 
-// Splits "name=value", the value of a flag.
-absl::StatusOr<std::pair<std::string, std::string>> Split(const std::string& text,
-                                                          std::string_view flag) {
-  const size_t at = text.find('=');
-  if (at == 0 || at == std::string::npos)
-    return absl::InvalidArgumentError(Cat(flag, " takes NAME=VALUE, not `", text, "`"));
-  return std::pair(text.substr(0, at), text.substr(at + 1));
-}
-
 // a0, slot0 and 0 all name slot 0.
 absl::StatusOr<Slot*> Named(std::map<int64_t, Slot>& slots, const std::string& name) {
   std::string_view digits = name;
@@ -91,10 +82,18 @@ uint64_t HandleOf(int64_t number, const Slot& slot) {
 
 }  // namespace
 
+absl::StatusOr<std::pair<std::string, std::string>> SplitNamed(const std::string& text,
+                                                               std::string_view flag) {
+  const size_t at = text.find('=');
+  if (at == 0 || at == std::string::npos)
+    return absl::InvalidArgumentError(Cat(flag, " takes NAME=VALUE, not `", text, "`"));
+  return std::pair(text.substr(0, at), text.substr(at + 1));
+}
+
 absl::Status GraphRun::ReadFlags(const GraphFlags& flags,
                                  std::map<std::string, std::string>& variables) {
   for (const std::string& text : flags.inputs) {
-    UOPD_ASSIGN(auto pair, Split(text, "--input"));
+    UOPD_ASSIGN(auto pair, SplitNamed(text, "--input"));
     UOPD_ASSIGN(Slot * slot, Named(slots_, pair.first));
     UOPD_ASSIGN(std::string file, client::ReadFile(pair.second));
     auto array = client::ParseNpy(file);
@@ -107,14 +106,14 @@ absl::Status GraphRun::ReadFlags(const GraphFlags& flags,
     slot->input = *std::move(array);
   }
   for (const std::string& text : flags.outputs) {
-    UOPD_ASSIGN(auto pair, Split(text, "--output"));
+    UOPD_ASSIGN(auto pair, SplitNamed(text, "--output"));
     UOPD_ASSIGN(Slot * slot, Named(slots_, pair.first));
     if (!slot->written)
       return absl::InvalidArgumentError(Cat("the graph does not store to ", pair.first));
     slot->output_path = pair.second;
   }
   for (const std::string& text : flags.variables) {
-    UOPD_ASSIGN(auto pair, Split(text, "--var"));
+    UOPD_ASSIGN(auto pair, SplitNamed(text, "--var"));
     variables[pair.first] = pair.second;
   }
   return absl::OkStatus();

@@ -9,6 +9,8 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "client/cli/command.h"
@@ -22,6 +24,10 @@ struct GraphFlags {
   std::string graph;
   std::vector<std::string> inputs, outputs, variables;  // NAME=VALUE
 };
+
+// Splits "NAME=VALUE", the value of a flag.
+absl::StatusOr<std::pair<std::string, std::string>> SplitNamed(const std::string& text,
+                                                               std::string_view flag);
 
 // Adds the flags of `flags` except for --output.
 void AddGraph(CLI::App& command, GraphFlags& flags);

@@ -49,7 +49,7 @@ std::optional<Dtype> OnnxStorageDtype(const OnnxElementType& type);
 // Of a model that a run makes too much of, nothing is sent.
 struct OnnxLimits {
   // Nodes that run in one Run, those of all expanded functions and of all rounds of loops together.
-  int64_t nodes = 1 << 20;
+  int64_t nodes = 1 << 18;
   int64_t known_bytes = 16 << 20;  // of one tensor that is read back
 };
 

@@ -28,7 +28,7 @@ Tensor JoinHeads(const Tensor& x) {
 }
 
 Tensor RepeatHeads(const Tensor& x, int64_t heads) {
-  return x.dims()[1] == heads || x.dims()[1] == 0 || heads % x.dims()[1] != 0
+  return x.rank() < 2 || x.dims()[1] == heads || x.dims()[1] == 0 || heads % x.dims()[1] != 0
              ? x
              : fn::RepeatInterleave(x, heads / x.dims()[1], 1);
 }
@@ -78,6 +78,8 @@ absl::Status RunAttention(Call& c) {
   if (c.Has(4) != c.Has(5)) return c.Wrong("one of past_key and past_value is missing");
   int64_t past = 0;
   if (c.Has(4)) {
+    if (c.Rank(4) != 4 || c.Rank(5) != 4)
+      return c.Wrong("past_key or past_value has not four axes");
     past = c.Shape(4)[2];
     k = Concat(std::vector{c.X(4), k}, 2);
     v = Concat(std::vector{c.X(5), v}, 2);
@@ -90,7 +92,12 @@ absl::Status RunAttention(Call& c) {
   const double scale = c.Float("scale", 1 / std::sqrt(static_cast<double>(q.dims()[3])));
   const double cap = c.Float("softcap", 0);
   const int64_t mode = c.Int("qk_matmul_output_mode", 0);
-  c.Int("softmax_precision", 0);  // at least f32 here, which is what it asks for or more
+  // It is f32 here, or the dtype of the input if that is wider.
+  if (c.Int("softmax_precision", 0) == ElementType("DOUBLE")->number && q.dtype() != Dtype::F64)
+    return c.Refuse("the softmax_precision DOUBLE is not supported");
+  // The format's text and its reference implementation differ here.
+  if (mode == 0 && cap > 0 && c.Wants(3))
+    return c.Refuse("the output of the product with a softcap is not supported");
   if (mode < 0 || mode > 3) return c.Wrong("qk_matmul_output_mode is not known");
   UOPD_ASSIGN(const Tensor bias, ScoreBias(c, queries, keys, past));
   Tensor y;
@@ -102,7 +109,7 @@ absl::Status RunAttention(Call& c) {
     Tensor scores = AtLeastF32(q).MatMul(AtLeastF32(k).Transpose()) * scale;
     Tensor shown = scores;
     if (cap > 0) scores = (scores / cap).Tanh() * cap;
-    if (mode == 1 || mode == 0) shown = scores;
+    if (mode == 1) shown = scores;
     if (bias.state() != nullptr) scores = scores + bias;
     if (mode == 2) shown = scores;
     const Tensor p = scores.Softmax(-1);
@@ -199,6 +206,7 @@ absl::Status RunLinearAttention(Call& c) {
     return c.Wrong("the attribute update_rule is not known");
   if (gated != c.Has(4) || delta != c.Has(5))
     return c.Wrong("the update_rule has, or needs, no decay or beta");
+  if (delta && c.Rank(5) != 3) return c.Wrong("beta has not three axes");
   UOPD_TRY(q.status());
   UOPD_TRY(k.status());
   UOPD_TRY(v.status());

@@ -51,6 +51,21 @@ Tensor RoundToNarrow(const Tensor& x, const NarrowFloat& f, bool saturate) {
   return f.has_nan ? Where(x.IsNan(), x, out) : Where(x.IsNan(), -0.0, out);
 }
 
+// x (f32) rounded away from zero to a power of two, the format FLOAT8E8M0: it has no sign, no zero
+// and no infinity.
+Tensor RoundToPower(const Tensor& x, bool saturate) {
+  constexpr int kMantissa = 23, kMost = 254;
+  const Tensor bits = x.Bitcast(Dtype::U32);
+  const Tensor stored = ((bits >> kMantissa) & 255).Cast(Dtype::I32);
+  const Tensor up = (bits & ((1 << kMantissa) - 1)) != 0;
+  Tensor exponent = stored + up.Cast(Dtype::I32);
+  if (saturate) exponent = exponent.Minimum(kMost);
+  // 2^-127 is not a normal number of f32, so it has bits of its own.
+  const Tensor power = Where(exponent == 0, 1 << (kMantissa - 1), exponent << kMantissa);
+  const Tensor out = power.Cast(Dtype::U32).Bitcast(Dtype::F32);
+  return Where((stored > kMost) | (exponent > kMost), kNan, out);
+}
+
 const NarrowFloat* FindNarrow(std::string_view name) {
   for (const NarrowFloat& f : kNarrowFloats)
     if (f.name == name) return &f;
@@ -75,14 +90,14 @@ ElementRange RangeOfElements(const OnnxElementType& type) {
   return is_signed ? ElementRange{-half, half - 1} : ElementRange{0, 2 * half - 1};
 }
 
-absl::StatusOr<Tensor> ConvertElements(const Call& c, const Tensor& x, const OnnxElementType& from,
-                                       const OnnxElementType& to, bool saturate) {
+Tensor ConvertElements(const Tensor& x, const OnnxElementType& from, const OnnxElementType& to,
+                       bool saturate) {
   const Dtype dtype = *OnnxStorageDtype(to);
   if (&from == &to) return x;
   if (const NarrowFloat* narrow = FindNarrow(to.name)) {
     return RoundToNarrow(x.Cast(Dtype::F32), *narrow, saturate).Cast(dtype);
   }
-  if (to.name == "FLOAT8E8M0") return c.Refuse("conversions to FLOAT8E8M0 are not supported");
+  if (to.name == "FLOAT8E8M0") return RoundToPower(x.Cast(Dtype::F32), saturate);
   if (to.bits < 8) {
     // The low bits of the whole number, with the sign that their first one says.
     const Tensor whole = x.Cast(Dtype::I32);
@@ -102,7 +117,7 @@ absl::Status RunCastTo(Call& c, const OnnxElementType* to) {
   if (c.String("round_mode", "up") != "up") return c.Refuse("only the round_mode up is supported");
   const OnnxElementType& from = *c.In(0).type;
   if (&from == to) return c.Out(c.In(0));
-  UOPD_ASSIGN(const Tensor y, ConvertElements(c, c.X(0), from, *to, saturate));
+  const Tensor y = ConvertElements(c.X(0), from, *to, saturate);
   UOPD_TRY(y.status());
   return c.Out(ValueOf(y, to));
 }

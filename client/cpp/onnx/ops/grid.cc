@@ -55,6 +55,7 @@ Tensor ReadAt(const Tensor& x, std::span<const GridAxis> axes, const std::vector
     flat = i == 0 ? whole : flat * axes[i].size + whole;
     inside = i == 0 ? within : inside & within;
   }
+  if (!x.status().ok() || !flat.status().ok()) return x.status().ok() ? flat : x;
   const Dims dims{x.dims()[0], x.dims()[1], flat.dims()[1]};
   const Tensor read = x.Gather(2, flat.Unsqueeze(1).Expand(dims));
   return r.beyond == Beyond::kZeros ? Where(inside.Unsqueeze(1), read, fn::ZerosLike(read)) : read;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numbers>
 
+#include "client/cpp/onnx/reader.h"
 #include "client/cpp/onnx/run/registry.h"
 #include "core/base/text.h"
 #include "uopd/movement.h"
@@ -52,6 +53,7 @@ absl::Status RunConstantOfShape(Call& c) {
   if (dims.size() > static_cast<size_t>(ir::kMaxRank)) return c.Wrong("it has too many axes");
   for (const int64_t d : dims)
     if (d < 0) return c.Wrong(Cat("a size is ", d));
+  if (!ElementsOf(dims)) return c.Wrong("the result has too many elements");
   Value one = KnownFloats({1}, {0});
   if (const OnnxAttribute* a = c.Find("value"); a != nullptr) {
     if (a->Tensor() == nullptr) return c.Wrong("the attribute value is no tensor");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "client/cpp/onnx/reader.h"
 #include "client/cpp/onnx/run/registry.h"
 #include "core/base/text.h"
 #include "uopd/indexing.h"
@@ -38,6 +39,7 @@ absl::Status RunSplit(Call& c) {
   UOPD_ASSIGN(const int64_t axis, c.Axis(c.Int("axis", 0), c.Rank(0)));
   const int64_t size = c.Shape(0)[static_cast<size_t>(axis)];
   const auto pieces = static_cast<int64_t>(c.outputs());
+  if (pieces < 1) return c.Wrong("it has no outputs");
   if (c.opset() >= 18 && c.Int("num_outputs", pieces) != pieces)
     return c.Wrong("the attribute num_outputs is not the number of outputs");
   UOPD_ASSIGN(Dims lengths, c.IntsOrInput("split", 1));
@@ -108,14 +110,17 @@ absl::Status RunExpand(Call& c) {
     if (to[i] < 0) return c.Wrong(Cat("a size is ", to[i]));
     if (to[i] == 1) to[i] = dims[i];
   }
+  if (!ElementsOf(to)) return c.Wrong("the result has too many elements");
   return OutMoved(c, c.X(0).Reshape(dims).Expand(to));
 }
 
 absl::Status RunTile(Call& c) {
   UOPD_ASSIGN(const Dims times, c.Ints(1));
   if (times.size() != c.Shape(0).size()) return c.Wrong("there is not one count for each axis");
-  for (const int64_t t : times)
-    if (t < 0) return c.Wrong(Cat("a count is ", t));
+  for (size_t i = 0; i < times.size(); ++i) {
+    if (times[i] < 0 || times[i] > ir::kMaxElements / std::max<int64_t>(c.Shape(0)[i], 1))
+      return c.Wrong(Cat("a count is ", times[i]));
+  }
   return OutMoved(c, c.X(0).Repeat(times));
 }
 
@@ -171,7 +176,7 @@ absl::Status RunCenterCropPad(Call& c) {
   for (size_t i = 0; i < axes.size(); ++i) {
     const auto axis = static_cast<size_t>(axes[i]);
     const int64_t size = c.Shape(0)[axis], more = wanted[i] - size;
-    if (wanted[i] < 0) return c.Wrong(Cat("a size is ", wanted[i]));
+    if (wanted[i] < 0 || wanted[i] > ir::kMaxElements) return c.Wrong(Cat("a size is ", wanted[i]));
     if (more < 0) {
       x = x.Narrow(axes[i], (-more) / 2, wanted[i]);
     } else {

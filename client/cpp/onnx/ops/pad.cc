@@ -17,6 +17,8 @@ absl::Status RunPad(Call& c) {
     UOPD_ASSIGN(axes, c.Axes(std::move(axes), c.Rank(0)));
   }
   if (pads.size() != 2 * axes.size()) return c.Wrong("there are not two pads for each axis");
+  for (const int64_t v : pads)
+    if (v < -ir::kMaxElements || v > ir::kMaxElements) return c.Wrong(Cat("a pad is ", v));
   Dims before(rank, 0), after(rank, 0);
   for (size_t i = 0; i < axes.size(); ++i) {
     before[static_cast<size_t>(axes[i])] = pads[i];

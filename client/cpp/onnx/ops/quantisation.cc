@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Quantised numbers: q = round(x / scale) + zero point.
+#include <algorithm>
+
 #include "client/cpp/onnx/ops/cast.h"
 #include "client/cpp/onnx/run/registry.h"
 #include "core/base/text.h"
@@ -24,7 +26,7 @@ absl::StatusOr<Tensor> ForElements(Call& c, size_t i, int64_t axis, int64_t bloc
     return t.Reshape(dims);
   }
   if (block < 1 || t.rank() != c.Rank(0)) return c.Wrong("the scales have a wrong shape");
-  const Tensor all = fn::RepeatInterleave(t, block, axis);
+  const Tensor all = fn::RepeatInterleave(t, std::min(block, std::max<int64_t>(size, 1)), axis);
   UOPD_TRY(all.status());
   if (all.dims()[static_cast<size_t>(axis)] < size) return c.Wrong("the scales have a wrong shape");
   return all.Narrow(axis, 0, size);
@@ -52,7 +54,7 @@ absl::Status RunQuantize(Call& c) {
     zero = zero.Cast(Dtype::F32);
   }
   if (IsIntegerType(*type)) return c.Out(ValueOf(WithinType(fn::Round(x) + zero, *type), type));
-  UOPD_ASSIGN(const Tensor y, ConvertElements(c, x + zero, *ElementType("FLOAT"), *type, saturate));
+  const Tensor y = ConvertElements(x + zero, *ElementType("FLOAT"), *type, saturate);
   UOPD_TRY(y.status());
   return c.Out(ValueOf(y, type));
 }

@@ -216,6 +216,8 @@ absl::Status RunResize(Call& c) {
     if (!c.Has(1)) return c.Wrong("the input roi is missing");
     UOPD_ASSIGN(roi, c.Floats(1));
     if (roi.size() != 2 * axes.size()) return c.Wrong("the input roi has a wrong length");
+    for (const double v : roi)
+      if (!(std::abs(v) < 1e9)) return c.Wrong(Cat("the input roi has ", v));
     for (size_t i = 0; i < axes.size(); ++i) {
       resized[i].roi_begin = roi[i];
       resized[i].roi_end = roi[axes.size() + i];

@@ -9,6 +9,7 @@ namespace {
 absl::StatusOr<std::vector<Value>> ItemsOf(Call& c, size_t i = 0) {
   if (c.In(i).kind != Value::Kind::kSequence)
     return c.Wrong(Cat("its input ", i, " is no sequence"));
+  UOPD_TRY(c.walk().Charge(static_cast<int64_t>(c.In(i).items->size() / 64)));  // it is copied
   return *c.In(i).items;
 }
 

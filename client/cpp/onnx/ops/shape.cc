@@ -2,6 +2,7 @@
 // Ops that give tensors other shapes, and that tell their shapes.
 #include <algorithm>
 
+#include "client/cpp/onnx/reader.h"
 #include "client/cpp/onnx/run/registry.h"
 #include "core/base/text.h"
 
@@ -11,7 +12,7 @@ namespace {
 // The value with another shape of as many elements. Its contents stay known.
 absl::Status Reshaped(Call& c, const Dims& dims) {
   const Value& x = c.In(0);
-  if (ir::Product(dims) != ir::Product(x.dims))
+  if (!ElementsOf(dims) || ir::Product(dims) != ir::Product(x.dims))
     return c.Wrong("the number of elements would change");
   Value out = x;
   out.dims = dims;
@@ -55,6 +56,7 @@ absl::Status RunReshape(Call& c) {
   if (unknown >= 0) {
     auto& size = dims[static_cast<size_t>(unknown)];
     size = 1;
+    if (!ElementsOf(dims)) return c.Wrong("the result has too many elements");
     const int64_t others = ir::Product(dims), all = ir::Product(c.Shape(0));
     if (others == 0 || all % others != 0) return c.Wrong("no size fits in place of -1");
     size = all / others;

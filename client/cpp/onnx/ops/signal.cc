@@ -103,7 +103,7 @@ absl::Status RunStft(Call& c) {
   if (c.Has(3)) {
     UOPD_ASSIGN(length, c.OneInt(3));
   } else if (c.Has(2)) {
-    length = c.Shape(2)[0];
+    length = ir::Product(c.Shape(2));
   }
   if (step < 1 || length < 1 || length > std::min(c.Shape(0)[1], kLongestTransform))
     return c.Wrong(Cat("frames of ", length, " elements, every ", step));
@@ -115,6 +115,7 @@ absl::Status RunStft(Call& c) {
   };
   Complex x{frames(0), {}};
   if (c.Shape(0)[2] == 2) x.im = frames(1);
+  UOPD_TRY(x.re.status());
   const Complex y = Transformed(c, x, length, half ? length / 2 + 1 : length, false);
   return c.OutAs(0, Stack(std::vector{y.re, y.im}, -1));
 }

@@ -17,7 +17,9 @@ absl::StatusOr<Windows> WindowsOf(Call& c, std::span<const int64_t> spatial, con
   w.dilation = c.IntList("dilations", Dims(n, 1));
   const Dims pads = c.IntList("pads", Dims(2 * n, 0));
   const std::string_view mode = c.String("auto_pad", "NOTSET");
-  constexpr int64_t kMost = int64_t{1} << 31;
+  constexpr int64_t kMost = 1 << 20, kLongest = int64_t{1} << 40;  // products fit into 64 bits
+  for (const int64_t size : spatial)
+    if (size > kLongest) return c.Refuse(Cat("an axis of ", size, " elements is not supported"));
   for (const Dims* d : {&w.kernel, &w.stride, &w.dilation}) {
     if (d->size() != n) return c.Wrong("an attribute has not one entry for each spatial axis");
     for (const int64_t v : *d)

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "client/cpp/onnx/reader.h"
+
 namespace uopd::client::onnx {
 
 std::optional<Dims> BroadcastDims(const Dims& a, const Dims& b) {
@@ -13,7 +15,7 @@ std::optional<Dims> BroadcastDims(const Dims& a, const Dims& b) {
     if (x != y && x != 1 && y != 1) return std::nullopt;
     out[out.size() - 1 - i] = x == 1 ? y : x;
   }
-  if (ir::Product(out) > kMostFoldedElements) return std::nullopt;
+  if (ElementsOf(out).value_or(kMostFoldedElements + 1) > kMostFoldedElements) return std::nullopt;
   return out;
 }
 

@@ -194,15 +194,17 @@ absl::StatusOr<onnx::Value> OnnxRunner::State::Input(const OnnxType& type, const
 
 namespace {
 
+// A result is another tensor than inputs and weights, also if a node gives its input as it is: an
+// assignment to it must not change them.
 absl::StatusOr<OnnxData> OutputData(const onnx::Walk& walk, onnx::Value& v) {
   if (v.kind == onnx::Value::Kind::kNothing) return OnnxData();
   if (v.strings != nullptr) return OnnxData(OnnxStrings{v.dims, *v.strings});
-  if (v.kind == onnx::Value::Kind::kTensor) return OnnxData(walk.TensorOf(v));
+  if (v.kind == onnx::Value::Kind::kTensor) return OnnxData(walk.TensorOf(v).Snapshot());
   std::vector<Tensor> all;
   for (onnx::Value item : *v.items) {
     if (item.kind != onnx::Value::Kind::kTensor || item.strings != nullptr)
       return absl::UnimplementedError("a result is a sequence of what are no tensors of numbers");
-    all.push_back(walk.TensorOf(item));
+    all.push_back(walk.TensorOf(item).Snapshot());
   }
   return OnnxData(std::move(all));
 }

@@ -69,12 +69,12 @@ class OnnxRunner:
   """The model of an ONNX file. Calling it with its inputs gives its outputs; both are by name.
 
   Inputs are tensors, NumPy arrays, and lists of numbers, which take the declared dtype; a sequence is a list of tensors or arrays, and an optional
-  value may be None. Strings are arrays or lists of str, and come as arrays of them. A tensor or an array has to have the declared dtype and shape. Outputs are tensors, which are computed when they are read, lists of
-  tensors, or None. The tensors of the file are sent once.
+  value may be None. A tensor or an array has to have the declared dtype and shape. Strings are arrays or lists of str, and come as arrays of them. Outputs
+  are tensors, which are computed when they are read, lists of tensors, or None. The tensors of the file are sent once.
 
-  Operator sets 1 to 27 are known; OnnxRunner does not know the first rules of some ops (supported_ops()). An op, an attribute or an element type that is not known raises NotImplementedError, which names the node. Elements of
-  types without a dtype travel in one that has all their values: INT4, INT2 as int8, UINT4, UINT2 as uint8, FLOAT8E4M3FNUZ, FLOAT8E5M2FNUZ as float16,
-  FLOAT4E2M1, FLOAT8E8M0 as float32.
+  Operator sets 1 to 27 are known; of some ops not the first ones (supported_ops()). An op, an attribute or an element type that is not known raises
+  NotImplementedError, which names the node. Elements of types without a dtype travel in one that has all their values: INT4, INT2 as int8, UINT4, UINT2
+  as uint8, FLOAT8E4M3FNUZ, FLOAT8E5M2FNUZ as float16, FLOAT4E2M1, FLOAT8E8M0 as float32.
   """
   graph_inputs: dict[str, OnnxValue]   # those that a call has to give
   graph_outputs: dict[str, OnnxValue]
