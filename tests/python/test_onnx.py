@@ -191,6 +191,33 @@ def test_gradients_flow_through_a_model(tmp_path):
   assert x.grad.tolist() == [6, -8]
 
 
+@pytest.mark.parametrize(("shape", "axis", "rows"), [((3,), -1, (1, 3)), ((3,), 1, (3, 1)), ((2, 3, 2), -2, (2, 6)), ((2, 3, 2), 0, (1, 12)), ((2, 3, 2), 2, (6, 2))])
+def test_softmax_before_operator_set_13_is_over_all_axes_from_one_on(tmp_path, shape, axis, rows):
+  file = save(tmp_path, [helper.make_node("Softmax", ["x"], ["y"], axis=axis)], [("x", T.FLOAT, shape)], [("y", T.FLOAT, shape)], opset=11)
+  x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+  e = np.exp(x.reshape(rows).astype(np.float64))
+  np.testing.assert_allclose(OnnxRunner(file)({"x": x})["y"].numpy(), (e / e.sum(1, keepdims=True)).reshape(shape), rtol=1e-5)
+
+
+@pytest.mark.parametrize("op", ["Max", "Sum", "Mean", "Concat", "Einsum", "Scan", "SequenceConstruct"])
+def test_inputs_that_are_missing_between_others(tmp_path, op):
+  attributes = {"Concat": {"axis": 0}, "Einsum": {"equation": "i,i,i"}, "Scan": {"num_scan_inputs": 1, "body": onnx.GraphProto(name="b")}}.get(op, {})
+  file = save(tmp_path, [helper.make_node(op, ["x", "", "x"], ["y"], **attributes)], [("x", T.FLOAT, [2])], [("y", T.FLOAT, None)])
+  with pytest.raises(ValueError, match="input 1 is missing"): OnnxRunner(file)({"x": np.zeros(2, np.float32)})
+
+
+def test_zeros_are_quantised_to_zeros(tmp_path):
+  names = [("y", T.UINT8, None), ("scale", T.FLOAT, None), ("zero", T.UINT8, None)]
+  file = save(tmp_path, [helper.make_node("DynamicQuantizeLinear", ["x"], ["y", "scale", "zero"])], [("x", T.FLOAT, [3])], names)
+  out = OnnxRunner(file)({"x": np.zeros(3, np.float32)})
+  assert [out[n].tolist() for n, *_ in names] == [[0, 0, 0], 0, 0]
+
+
+def test_pad_by_several_values(tmp_path):
+  file = save(tmp_path, [helper.make_node("Pad", ["x", "p", "v"], ["y"])], [("x", T.FLOAT, [2]), ("v", T.FLOAT, [2])], [("y", T.FLOAT, None)], [ints("p", [1, 1])])
+  with pytest.raises(ValueError, match="not one element"): OnnxRunner(file)({"x": np.zeros(2, np.float32), "v": np.ones(2, np.float32)})
+
+
 @pytest.mark.parametrize("op", ["Identity", "Flatten"])
 def test_assigning_to_a_result_changes_nothing_else(tmp_path, op):
   """The op has nothing to compute: its result is its input, or a view of it."""

@@ -35,13 +35,17 @@ absl::Status RunGelu(Call& c) {
 // f along an axis. Before operator set 13: over all axes from this one on, as one.
 OpRow AlongAxis(std::string_view name, Tensor (*f)(const Tensor&, int64_t axis)) {
   return {name, 1, 1, 1, [f](Call& c) -> absl::Status {
-            UOPD_ASSIGN(const int64_t axis,
-                        c.Axis(c.Int("axis", c.opset() < 13 ? 1 : -1),
-                               std::max<int64_t>(c.Rank(0), c.opset() < 13 ? 2 : 1)));
             const Tensor x = c.X(0);
-            if (c.opset() >= 13) return c.OutAs(0, f(x, axis));
+            if (c.opset() >= 13) {
+              UOPD_ASSIGN(const int64_t axis,
+                          c.Axis(c.Int("axis", -1), std::max<int64_t>(c.Rank(0), 1)));
+              return c.OutAs(0, f(x, axis));
+            }
+            // The number of axes is an axis here: then all elements are rows of one.
+            int64_t axis = c.Int("axis", 1);
+            if (axis < 0) axis += c.Rank(0);
+            if (axis < 0 || axis > c.Rank(0)) return c.Wrong("the axis is out of range");
             Dims rows = c.Shape(0);
-            if (axis > c.Rank(0)) return c.Wrong("the axis is out of range");
             rows.resize(static_cast<size_t>(axis));
             rows.push_back(ir::Product(std::span(c.Shape(0)).subspan(static_cast<size_t>(axis))));
             return c.OutAs(0, f(x.Reshape(rows), axis).Reshape(c.Shape(0)));

@@ -163,7 +163,7 @@ absl::Status RunSequenceMap(Call& c) {
 OpRows ControlOps() {
   return {
       {"If", 1, 1, 1, RunIf},
-      {"Loop", 1, 0, kManyInputs, RunLoop, kAnyKind | kAnyType},
+      {"Loop", 1, 0, kManyInputs, RunLoop, kAnyKind | kAnyType | kGaps},
       {"Scan", 9, 1, kManyInputs, RunScan, kAnyType},
       {"SequenceMap", 17, 1, kManyInputs, RunSequenceMap, kAnyKind | kAnyType},
   };

@@ -31,7 +31,8 @@ absl::Status RunPad(Call& c) {
   if (mode == "wrap") return c.OutAs(0, fn::Pad(x, before, after, fn::PadMode::kCircular));
   if (mode != "constant") return c.Wrong("the attribute mode is not known");
   Tensor value;
-  if (c.Has(2) && ir::Product(c.Shape(2)) == 1) {
+  if (c.Has(2)) {
+    if (ir::Product(c.Shape(2)) != 1) return c.Wrong("the value has not one element");
     value = c.X(2).Reshape({});
   } else if (c.opset() < 11) {
     value = c.client().Full({}, c.Float("value", 0), x.dtype());

@@ -79,7 +79,7 @@ absl::Status RunDynamicQuantize(Call& c) {
   const Tensor x = c.X(0), low = x.Min().Minimum(0.0), high = x.Max().Maximum(0.0);
   const Tensor scale = (high - low) / 255.0;
   const Tensor zero = WithinType(fn::Round(Where(scale == 0.0, 0.0, low.Neg() / scale)), type);
-  const Tensor y = fn::Round(x / scale) + zero.Cast(Dtype::F32);
+  const Tensor y = fn::Round(Where(scale == 0.0, 0.0, x / scale)) + zero.Cast(Dtype::F32);
   UOPD_TRY(c.Out(WithinType(y, type)));
   UOPD_TRY(c.Out(scale, 1));
   return c.Out(zero, 2);

@@ -31,7 +31,9 @@ absl::Status CheckOnnxInputs(const OpRow& row, const OnnxNode& node, Call& call)
     return Invalid(Cat("it has ", call.inputs(), " inputs"));
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     if (!call.Has(i)) {
-      if (i < row.least_inputs) return Invalid(Cat("its input ", i, " is missing"));
+      const bool all = row.most_inputs == kManyInputs && (row.flags & kGaps) == 0;
+      if ((all && i < call.inputs()) || i < row.least_inputs)
+        return Invalid(Cat("its input ", i, " is missing"));
       continue;
     }
     const Value& v = call.In(i);
@@ -67,6 +69,10 @@ absl::Status Walk::Charge(int64_t nodes) {
 }
 
 absl::StatusOr<Value> Walk::LoadSparse(const OnnxSparseTensor& sparse) const {
+  if (!OnnxStorageDtype(*sparse.values.type)) {
+    return absl::UnimplementedError(Cat("the sparse tensor ", ShownName(sparse.values.name),
+                                        " has the element type ", sparse.values.type->name));
+  }
   UOPD_ASSIGN(Value values, LoadTensor(sparse.values));
   UOPD_ASSIGN(Value indices, LoadTensor(sparse.indices));
   UOPD_ASSIGN(const std::string_view bytes, Contents(indices));
