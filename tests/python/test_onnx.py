@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """OnnxRunner beyond the suite of test_onnx_backend.py: inputs, refusals, what is folded and what is read back, limits."""
+import concurrent.futures
 import gc
 import os
 import pathlib
@@ -230,6 +231,29 @@ def test_assigning_to_a_result_changes_nothing_else(tmp_path, op):
   assert x.tolist() == [[2.0] * 3] * 2
   again = runner({"x": x})
   assert again["xy"].tolist() == [[2.0] * 3] * 2 and again["wy"].tolist() == [[1.0] * 3] * 2
+
+
+def test_a_child_process_does_not_use_the_model_of_its_parent(tmp_path):
+  runner = OnnxRunner(counting_loop(tmp_path))
+  assert runner({"n": np.array(1), "v0": np.float32(1)})["y"].item() == 2
+  child = os.fork()
+  if child == 0:
+    try:
+      runner._model.run({})
+    except Error as e:
+      del runner
+      gc.collect()
+      os._exit(0 if "parent process" in str(e) else 2)
+    os._exit(3)
+  assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+  assert runner({"n": np.array(1), "v0": np.float32(1)})["y"].item() == 2
+
+
+def test_two_threads_use_one_model(tmp_path):
+  runner = OnnxRunner(counting_loop(tmp_path))
+  with concurrent.futures.ThreadPoolExecutor(2) as pool:
+    results = list(pool.map(lambda i: runner({"n": np.array(i % 5), "v0": np.float32(i)})["y"].item(), range(40)))
+  assert results == [i + i % 5 for i in range(40)]
 
 
 def test_strings(tmp_path):

@@ -34,17 +34,15 @@ class OnnxModelHandle {
     }
   }
   const client::OnnxModel& model() const { return runner_->model(); }
-  client::OnnxDataMap Run(const client::OnnxDataMap& inputs) const {
+  void Run(const client::OnnxDataMap& inputs, client::OnnxDataMap& results) const {
     if (box_->epoch != Epoch())
       throw StatusError{absl::FailedPreconditionError("the model belongs to the parent process")};
     const Site site = CallerSite();
-    client::OnnxDataMap out;
     WaitFor([&]() -> absl::Status {
       const client::SiteScope scope(site);
-      UOPD_ASSIGN(out, runner_->Run(inputs));
+      UOPD_ASSIGN(results, runner_->Run(inputs));
       return absl::OkStatus();
     });
-    return out;
   }
 
  private:
@@ -52,25 +50,41 @@ class OnnxModelHandle {
   std::optional<client::OnnxRunner> runner_;
 };
 
-OnnxData DataOf(nb::handle value) {
-  if (value.is_none()) return OnnxData();
+// Inputs and outputs, whose tensors are destroyed under the lock, also where something throws.
+struct LockedData {
+  client::OnnxDataMap map;
+
+  LockedData() = default;
+  LockedData(const LockedData&) = delete;
+  LockedData& operator=(const LockedData&) = delete;
+  ~LockedData() {
+    Locked([&] {
+      map.clear();
+      return 0;
+    });
+  }
+};
+
+void TakeData(nb::handle value, OnnxData& out) {
   const auto one = [](nb::handle v) {
     const auto& h = nb::cast<const Handle&>(v);
     h.CheckEpoch();
     return Locked([&] { return h.tensor(); });
   };
+  if (value.is_none()) return;
   if (nb::isinstance<nb::tuple>(value)) {  // strings: (shape, list of bytes)
-    client::OnnxStrings strings{nb::cast<Dims>(value[0]), {}};
+    auto& strings = out.emplace<client::OnnxStrings>();
+    strings.dims = nb::cast<Dims>(value[0]);
     for (const nb::handle v : nb::borrow<nb::list>(value[1])) {
       const auto bytes = nb::cast<nb::bytes>(v);
       strings.elements.emplace_back(bytes.c_str(), bytes.size());
     }
-    return OnnxData(std::move(strings));
+  } else if (nb::isinstance<nb::list>(value)) {
+    auto& all = out.emplace<std::vector<Tensor>>();
+    for (const nb::handle v : value) all.push_back(one(v));
+  } else {
+    out = one(value);
   }
-  if (!nb::isinstance<nb::list>(value)) return OnnxData(one(value));
-  std::vector<Tensor> all;
-  for (const nb::handle v : value) all.push_back(one(v));
-  return OnnxData(std::move(all));
 }
 
 nb::object ObjectOf(OnnxData data) {
@@ -87,17 +101,12 @@ nb::object ObjectOf(OnnxData data) {
 }
 
 nb::dict RunModel(const OnnxModelHandle& model, const nb::dict& inputs) {
-  client::OnnxDataMap data;
-  for (const auto& [name, value] : inputs) data[nb::cast<std::string>(name)] = DataOf(value);
-  client::OnnxDataMap results = model.Run(data);
+  LockedData data, results;
+  for (const auto& [name, value] : inputs) TakeData(value, data.map[nb::cast<std::string>(name)]);
+  model.Run(data.map, results.map);
   nb::dict out;
-  for (auto& [name, value] : results)
+  for (auto& [name, value] : results.map)
     out[nb::str(name.c_str(), name.size())] = ObjectOf(std::move(value));
-  // The copies of the inputs' tensors must not be destroyed without the lock.
-  Locked([&] {
-    data.clear();
-    return 0;
-  });
   return out;
 }
 
