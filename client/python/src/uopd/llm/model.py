@@ -30,7 +30,7 @@ def _angles(config: Config, base: float, scale: float, length: int, factors: Ten
   return Tensor.stack(angles.cos(), angles.sin(), dim=1).contiguous().realize()
 
 
-def _shapes_of(c: Config) -> dict[str, tuple[int, ...]]:
+def shapes_of(c: Config) -> dict[str, tuple[int, ...]]:
   """The tensors that a model must have."""
   heads, shared = c.heads * c.head_width, c.shared_heads * c.head_width
   layer: dict[str, tuple[int, ...]] = {
@@ -55,7 +55,7 @@ class Model:
     self.config, self._w = config, weights
     self.max_context = min(max_context, config.context)
     c = config
-    for name, shape in _shapes_of(c).items():
+    for name, shape in shapes_of(c).items():
       if name not in weights: raise ValueError(f"the model has no tensor `{name}`")
       self._must_be(name, shape)
     if "output.weight" in weights: self._must_be("output.weight", (c.words, c.width))
