@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..config import MOST, Config, config_of
+from ..vocabulary import MOST_TOKENS
 from .fields import Fields
 from .rope import Rope, rope_of
 
-MOST_WORDS = 10_000_000
 # The fields with sizes, by the names that GGUF files have for them.
 _SIZES = {"num_hidden_layers": "block_count", "hidden_size": "embedding_length", "intermediate_size": "feed_forward_length", "num_attention_heads": "attention.head_count",
           "num_key_value_heads": "attention.head_count_kv", "head_dim": "attention.key_length", "max_position_embeddings": "context_length", "sliding_window": "attention.sliding_window"}
@@ -111,7 +111,7 @@ def description_of(fields: Fields) -> Description:
   rope = rope_of(fields, each, architecture.base, "full_attention")
   values |= {f"{gguf}.rope.freq_base": rope.base, f"{gguf}.rope.scaling.type": "linear", f"{gguf}.rope.scaling.factor": rope.scale,
              f"{gguf}.attention.layer_norm_rms_epsilon": fields.number("rms_norm_eps")}
-  words = fields.size("vocab_size", MOST_WORDS)
+  words = fields.size("vocab_size", MOST_TOKENS)
   config = config_of(values, words)
   context, window = config.context, values.get(f"{gguf}.attention.sliding_window")
   local = _local_layers(fields, architecture, layers, window)

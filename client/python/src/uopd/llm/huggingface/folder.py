@@ -15,6 +15,7 @@ from .fields import Fields, shown
 MOST_SMALL = 1 << 20   # bytes of a file of settings
 MOST_LARGE = 1 << 26   # bytes of tokenizer.json and of an index; those of large models have 2^25
 MOST_SHARDS = 500      # each of them stays open
+_SETTINGS = "tokenizer_config.json"
 _WHOLE, _INDEX = "model.safetensors", "model.safetensors.index.json"
 _SHARD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,240}\.safetensors")
 
@@ -68,6 +69,10 @@ class Folder:
     try: return Fields(json.loads(text, object_pairs_hook=_object, parse_constant=_constant), name)
     except RecursionError: raise ValueError(f"{name} is nested too deeply") from None
     except ValueError as e: raise e if str(e).startswith(name) else ValueError(f"{name}: {str(e)[:300]}") from None
+
+  def settings(self) -> Fields | None:
+    """What tokenizer_config.json has, or None without one. With thousands of added tokens it is larger than other files of settings."""
+    return self.json(_SETTINGS, MOST_LARGE) if self.has(_SETTINGS) else None
 
   def _shards(self) -> dict[str, set[str]]:
     """The files of a model in several ones, with the names of the tensors that the index has for each."""
