@@ -88,3 +88,19 @@ def write_folder(folder, values, architecture, shards=1, config=None):
       index |= {tensor: name for tensor in part}
     (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {"total_size": 1}, "weight_map": index}))
   return folder
+
+
+def write_tokenizer(folder, gguf, template=None):
+  """The tokenizer of a GGUF file of llm_files.py, which is byte-level BPE of GPT-2, as the files of a folder. gguf: its values."""
+  folder = pathlib.Path(folder)
+  tokens, kinds = gguf["tokenizer.ggml.tokens"], gguf["tokenizer.ggml.token_type"]
+  added = [{"id": i, "content": tokens[i], "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True} for i, kind in enumerate(kinds) if kind == 3]
+  by_bytes = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+  file = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added, "normalizer": None, "pre_tokenizer": by_bytes, "post_processor": by_bytes, "decoder": by_bytes,
+          "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None, "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "ignore_merges": False,
+                    "vocab": {t: i for i, t in enumerate(tokens) if kinds[i] == 1}, "merges": gguf["tokenizer.ggml.merges"]}}
+  (folder / "tokenizer.json").write_text(json.dumps(file))
+  settings = {"eos_token": tokens[gguf["tokenizer.ggml.eos_token_id"]], "bos_token": tokens[gguf["tokenizer.ggml.bos_token_id"]], "tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 1e30}
+  if template is not None: settings["chat_template"] = template
+  (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+  (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [gguf["tokenizer.ggml.eos_token_id"]], "do_sample": True}))
