@@ -16,7 +16,7 @@ class Segments:
   def of(self, text: str) -> list[str]:
     """The segments of a text in their order: tokens, and single characters that are none (the algorithm of Viterbi; of equal sums the first that is found)."""
     n = len(text)
-    best, length = [0.0] + [-float("inf")] * n, [0] * (n + 1)
+    best, length = [0.0] * (n + 1), [0] * (n + 1)  # of the best segmentation up to a place: its sum, and its last segment, 0 before there is one
     scores = self._scores
     for i in range(n):
       here, alone = best[i], True
@@ -25,8 +25,8 @@ class Segments:
         score = scores.get(text[i:i + size])
         if score is None: continue
         if size == 1: alone = False
-        if here + score > best[i + size]: best[i + size], length[i + size] = here + score, size
-      if alone and here + self._unknown > best[i + 1]: best[i + 1], length[i + 1] = here + self._unknown, 1
+        if not length[i + size] or here + score > best[i + size]: best[i + size], length[i + size] = here + score, size
+      if alone and (not length[i + 1] or here + self._unknown > best[i + 1]): best[i + 1], length[i + 1] = here + self._unknown, 1
     ends = [n]
     while ends[-1]: ends.append(ends[-1] - length[ends[-1]])
     return [text[begin:end] for begin, end in zip(ends[:0:-1], ends[-2::-1])]
