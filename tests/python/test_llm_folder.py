@@ -3,6 +3,8 @@
 import json
 import math
 import os
+import random
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from uopd import Tensor, dtypes  # noqa: E402
 from uopd.llm.huggingface import Folder, model_from_folder  # noqa: E402
 from uopd.llm.huggingface.config import description_of  # noqa: E402
 from uopd.llm.huggingface.fields import Fields  # noqa: E402
+from uopd.llm.huggingface.weights import weights_of as sent  # noqa: E402
 from uopd.llm.model import Model  # noqa: E402
 
 ARCHITECTURES = ["llama", "qwen2", "qwen3", "olmo2", "gemma3"]
@@ -74,6 +77,20 @@ def test_several_files(made):
   assert not (shards / "model.safetensors").exists() and len(list(shards.glob("*.safetensors"))) == 3
   one, several = model_from_folder(Folder(folder)), model_from_folder(Folder(shards))
   assert list(one.generate(tokens(9), 6)) == list(several.generate(tokens(9), 6))
+
+
+def test_the_client_never_has_all_weights(tmp_path):
+  values = write_model(tmp_path / "m.gguf", "llama", layers=40, kinds=PLAIN)
+  folder = Folder(write_folder(tmp_path / "model", values, "llama", config=config_of("llama", 40)))
+  whole = os.path.getsize(folder.path / "model.safetensors")
+  del values
+  description, tensors = description_of(folder.json("config.json")), folder.tensors()
+  tracemalloc.start()
+  try:
+    weights = sent(tensors, description)
+    peak = tracemalloc.get_traced_memory()[1]
+  finally: tracemalloc.stop()
+  assert len(weights) == 3 + 40 * 9 and peak < whole / 10
 
 
 def small(tmp_path, architecture, layers=2, values=None, **config):
@@ -325,3 +342,23 @@ def test_a_scaled_window_is_refused():
   with pytest.raises(ValueError, match="scaled rotations of layers with a sliding window"):
     description_of(Fields(config_of("llama", architectures=["MistralForCausalLM"], sliding_window=16, rope_scaling={"type": "linear", "factor": 2.0}), "config.json"))
   assert description_of(Fields(config_of("llama", head_dim=None), "config.json")).config.head_width == 256 // HEADS
+
+
+JUNK = [None, True, False, 0, -1, 1, 3, 7, 1 << 31, 1 << 70, -(1 << 70), 1.5, 1e308, -0.0, "", "x", "linear", "llama3", [], {}, [[]], [0], {"factor": 2}, ["full_attention"], ["sliding_attention"] * 7]
+
+
+def test_descriptions_of_any_junk():
+  """Every field with every value: it is described, or a ValueError says why not."""
+  r, described = random.Random(1), 0
+  fields = ["rope_scaling", "rope_parameters", "layer_types", "sliding_window", "use_sliding_window", "max_window_layers", "attention_bias", "mlp_bias", "query_pre_attn_scalar", "sliding_window_pattern", "rope_local_base_freq"]
+  rope = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
+  for _ in range(20_000):
+    config = config_of(r.choice(ARCHITECTURES))
+    if r.random() < 0.2: config["architectures"] = ["MistralForCausalLM"]
+    if r.random() < 0.5: config["rope_scaling"] = dict(rope)
+    where = config["rope_scaling"] if "rope_scaling" in config and r.random() < 0.3 else config
+    where[r.choice([*where, *fields])] = r.choice(JUNK)
+    try: description_of(Fields(config, "config.json"))
+    except ValueError as e: assert str(e).startswith("config.json") and len(str(e)) < 600, e
+    else: described += 1
+  assert 2_000 < described < 15_000

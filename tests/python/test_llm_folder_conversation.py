@@ -54,6 +54,22 @@ def test_the_template_of_the_folder(paths, tmp_path, where):
   assert ids.count(chat.tokenizer.id("<|im_end|>")) == 1 and chat.tokenizer.decode(ids) == "\u0100user: Hi <|im_end|>"
 
 
+def test_the_template_decides_about_the_token_that_begins_a_text(paths, tmp_path):
+  pytest.importorskip("jinja2")
+  folder = tmp_path / "model"
+  shutil.copytree(paths[1], folder)
+  messages = [{"role": "user", "content": "Hi"}]
+  for template, begins in (("<|im_start|>Hi", False), ("{{ bos_token }}<|im_start|>Hi", True), (None, False)):
+    write_tokenizer(folder, stored_in(paths[0])[0], template)
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps({**settings, "bos_token": "<|im_end|>", "add_bos_token": True}))
+    chat = Conversation.from_folder(folder)
+    end, start = chat.tokenizer.id("<|im_end|>"), chat.tokenizer.id("<|im_start|>")
+    assert chat.tokenizer.with_bos([5]) == [end, 5]
+    if template is not None: assert chat.template.encode(messages)[:2] == ([end, start] if begins else [start, chat.tokenizer.id("H")])
+    else: assert chat.template.encode(messages)[:2] == [end, start]  # the built-in one has none, so the tokenizer decides
+
+
 @pytest.mark.parametrize("template, says", [([{"name": "tool_use", "template": "x"}], "chat_template has no template of the name default"), (5, "chat_template is 5"), ([5], r"chat_template\[0\] is 5"), ("{% for", "chat_template, line 1")])
 def test_templates_that_break_a_rule(paths, tmp_path, template, says):
   pytest.importorskip("jinja2")

@@ -410,3 +410,33 @@ def test_from_a_folder(tmp_path):
   for wrong, says in (({"eos_token_id": "x"}, "eos_token_id is 'x'"), ({"eos_token_id": [-1]}, "eos_token_id is"), ({"eos_token_id": 10_000}, "token 10000 begins or ends")):
     (tmp_path / "generation_config.json").write_text(json.dumps(wrong))
     with pytest.raises(ValueError, match=says): tokenizer_from_folder(Folder(tmp_path))
+
+
+JUNK = [None, True, False, 0, -1, 1, 1 << 31, 1 << 70, 1.5, -1e308, "", "x", "\ud800", "(", "ByteLevel", "Sequence", "Replace", "Strip", "Metaspace", [], {}, [[]], [None], {"String": "a"}, {"Regex": "[a"}, {"Regex": "a*"}, {"type": "NFC"},
+        {"type": "Strip"}, {"type": "ByteLevel"}, {"type": "Metaspace"}, {"type": "Sequence"}]
+
+
+def places(value, path=()):
+  """All places in a file, of lists and vocabularies only some."""
+  yield path
+  items = list(value.items()) if isinstance(value, dict) else list(enumerate(value)) if isinstance(value, list) else []
+  for key, v in items[:12] + items[-3:]: yield from places(v, (*path, key))
+
+
+def test_files_with_any_junk(both):
+  """A value anywhere is another one: the file is read, and then tokens come and go, or a ValueError says what is wrong."""
+  file, r, read = both[2], random.Random(8), 0
+  where = list(places(file))[1:]
+  for _ in range(250):
+    path, broken = r.choice(where), file
+    copies = broken = dict(file)
+    for key in path[:-1]:
+      copies[key] = copy.copy(copies[key])
+      copies = copies[key]
+    copies[path[-1]] = r.choice(JUNK)
+    try:
+      t = ours(broken)
+      t.decode(t.encode(text(r), special=True), special=True)
+    except ValueError as e: assert len(str(e)) < 700, e
+    else: read += 1
+  assert 0 < read < 250

@@ -3,6 +3,5 @@
 from . import chat as chat
 from . import conversation as conversation
 from . import gguf as gguf
-from . import huggingface as huggingface
 from . import model as model
 from . import tokenizer as tokenizer

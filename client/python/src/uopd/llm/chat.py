@@ -74,9 +74,10 @@ def _checked(messages: Any) -> list[Message]:
 
 class ChatTemplate:
   """A chat template. `ChatTemplate.from_gguf` makes that of a GGUF file, `huggingface.template_from_folder` that of a folder."""
-  def __init__(self, tokenizer: Tokenizer, source: str | None, name: str = _KEY) -> None:
-    """A template of a given text, or without one the built-in template that fits the control tokens of the vocabulary. name: what errors call it."""
-    self._tokenizer, self._template, self._name = tokenizer, None, name
+  def __init__(self, tokenizer: Tokenizer, source: str | None, name: str = _KEY, adds_bos: bool = True) -> None:
+    """A template of a given text, or without one the built-in template that fits the control tokens of the vocabulary. name: what errors call it.
+    adds_bos: whether `bos` comes before what the template writes, if the tokenizer asks for it and the template does not write it."""
+    self._tokenizer, self._template, self._name, self._adds_bos = tokenizer, None, name, adds_bos
     self._built_in = next((f for tokens, f in _BUILT_IN if all((i := tokenizer.id(t)) is not None and tokenizer.is_control(i) for t in tokens)), None)
     if source is not None:
       try: from .template import Template
@@ -101,7 +102,7 @@ class ChatTemplate:
     return self._render(_checked(messages), tools, add_generation_prompt, more)
 
   def encode(self, messages: list[Message], tools: list[Any] | None = None, add_generation_prompt: bool = True, **more: Any) -> list[int]:
-    """The tokens for a list of messages, with `bos` if the file asks for it. Control tokens come from the template alone: one that is written in a message,
+    """The tokens for a list of messages, with `bos` if a GGUF file asks for it. Control tokens come from the template alone: one that is written in a message,
     in a tool or in a further value stays text."""
     given = [_checked(messages), tools, more]
     try: seen = str(given)
@@ -110,7 +111,8 @@ class ChatTemplate:
     if mark is None: raise ValueError("the messages have all code points from U+FDD0 to U+FDEF, which are no characters")
     marked = self._marked(given, mark)
     text = self._render(marked[0], marked[1], add_generation_prompt, marked[2])
-    return self._tokenizer.with_bos(self._tokenizer._encode(text, True, mark))
+    ids = self._tokenizer._encode(text, True, mark)
+    return self._tokenizer.with_bos(ids) if self._adds_bos else ids
 
   def _marked(self, value: Any, mark: str) -> Any:
     if isinstance(value, str): return self._tokenizer._vocabulary.control.broken(value, mark)

@@ -6,7 +6,6 @@ import os
 from typing import Any, Iterator
 
 from .chat import ChatTemplate, Message
-from .huggingface import Folder, model_from_folder, template_from_folder, tokenizer_from_folder
 from .model import Model
 from .tokenizer import Tokenizer
 
@@ -30,6 +29,7 @@ class Conversation:
   @staticmethod
   def from_folder(path: str | os.PathLike[str], max_context: int = 4096, system: str | None = None, device: Any = None) -> Conversation:
     """With the model, the tokenizer and the template of a folder in the layout of the Hugging Face Hub."""
+    from .huggingface import Folder, model_from_folder, template_from_folder, tokenizer_from_folder  # only now: `import uopd` imports this module
     folder = Folder(path)
     tokenizer = tokenizer_from_folder(folder)
     template = template_from_folder(folder, tokenizer)

@@ -22,6 +22,8 @@ def _source(folder: Folder) -> tuple[str | None, str]:
 
 
 def template_from_folder(folder: Folder, tokenizer: Tokenizer) -> ChatTemplate:
-  """The template that the files of a folder have, or the built-in one that fits the control tokens. A broken template is a ValueError."""
+  """The template that the files of a folder have, or the built-in one that fits the control tokens. A broken template is a ValueError.
+
+  The models were trained with what the template writes: no `bos` is put before it. The template of a GGUF file may count on that."""
   source, where = _source(folder)
-  return ChatTemplate(tokenizer, source, where)
+  return ChatTemplate(tokenizer, source, where, adds_bos=source is None)
