@@ -199,7 +199,7 @@ WRONG = [
   ("llama", "hidden_size", True, "hidden_size is True"), ("llama", "num_hidden_layers", 0, "num_hidden_layers is 0"), ("llama", "num_hidden_layers", 1 << 60, "num_hidden_layers is 1152921504606846976; 1 to"),
   ("llama", "num_attention_heads", -4, "num_attention_heads is -4"), ("llama", "num_key_value_heads", 3, "no multiple of num_key_value_heads, 3"), ("llama", "head_dim", 63, "heads have 63 elements"),
   ("llama", "vocab_size", [300], "vocab_size is"), ("llama", "rms_norm_eps", "1e-5", "rms_norm_eps is '1e-5'"), ("llama", "rms_norm_eps", 0, "rms_norm_eps is 0"), ("llama", "rms_norm_eps", None, "no `rms_norm_eps`"),
-  ("llama", "rope_theta", [], "rope_theta is"), ("llama", "rope_theta", 10 ** 400, "rope_theta is"), ("llama", "max_position_embeddings", {}, "max_position_embeddings is {}"),
+  ("llama", "rope_theta", [], "rope_theta is"), ("llama", "rope_theta", 5e-324, "rope_theta is 5e-324; a number from 1 to"), ("llama", "rope_scaling", {"type": "linear", "factor": 1e-320}, "factor is 1e-320"), ("llama", "rope_theta", 10 ** 400, "rope_theta is"), ("llama", "max_position_embeddings", {}, "max_position_embeddings is {}"),
   ("llama", "hidden_act", "relu", "hidden_act is 'relu'; known here: silu"), ("llama", "attention_bias", 1, "attention_bias is 1"), ("llama", "tie_word_embeddings", "yes", "tie_word_embeddings is 'yes'"),
   ("llama", "rope_scaling", {"rope_type": "yarn", "factor": 4.0}, "rope_scaling: rope_type is 'yarn'; known here: default, linear, llama3"), ("llama", "rope_scaling", [1], "rope_scaling is .1., which is no JSON object"),
   ("llama", "rope_scaling", {"type": "dynamic", "factor": 4.0}, "known here: default, linear, llama3"), ("llama", "rope_scaling", {"type": "linear"}, "rope_scaling has no `factor`"),
@@ -344,7 +344,7 @@ def test_a_scaled_window_is_refused():
   assert description_of(Fields(config_of("llama", head_dim=None), "config.json")).config.head_width == 256 // HEADS
 
 
-JUNK = [None, True, False, 0, -1, 1, 3, 7, 1 << 31, 1 << 70, -(1 << 70), 1.5, 1e308, -0.0, "", "x", "linear", "llama3", [], {}, [[]], [0], {"factor": 2}, ["full_attention"], ["sliding_attention"] * 7]
+JUNK = [None, True, False, 0, -1, 1, 3, 7, 5e-324, 1 << 31, 1 << 70, -(1 << 70), 1.5, 1e308, -0.0, "", "x", "linear", "llama3", [], {}, [[]], [0], {"factor": 2}, ["full_attention"], ["sliding_attention"] * 7]
 
 
 def test_descriptions_of_any_junk():

@@ -267,6 +267,13 @@ def test_forms_of_old_files():
   for _ in range(100): assert t.encode(s := text(r)) == want.encode(s)
 
 
+def test_files_that_say_different_things():
+  file = file_of("gpt2")
+  assert not file["pre_tokenizer"]["add_prefix_space"]
+  ours(file, {"add_prefix_space": False})
+  with pytest.raises(ValueError, match="tokenizer_config.json: add_prefix_space is True; tokenizer.json says otherwise"): ours(file, {"add_prefix_space": True})
+
+
 def change(path, value):
   """Replaces, or with None removes, a field of a copy of a file."""
   def apply(file):

@@ -31,7 +31,7 @@ def _angles(config: Config, base: float, scale: float, length: int, factors: Ten
 
 
 def shapes_of(c: Config) -> dict[str, tuple[int, ...]]:
-  """The tensors that a model must have."""
+  """The names and shapes of the tensors that a model must have, by the names of GGUF files."""
   heads, shared = c.heads * c.head_width, c.shared_heads * c.head_width
   layer: dict[str, tuple[int, ...]] = {
     "attn_q": (heads, c.width), "attn_k": (shared, c.width), "attn_v": (shared, c.width), "attn_output": (c.width, heads), "ffn_gate": (c.hidden, c.width), "ffn_up": (c.hidden, c.width),

@@ -125,7 +125,7 @@ def description_of(fields: Fields) -> Description:
 def _local_base(fields: Fields, gguf: str, rope: Rope) -> float:
   """The base of rotations in layers with a sliding window, which are never scaled here."""
   if gguf == "gemma3":
-    if "rope_parameters" not in fields: return fields.number("rope_local_base_freq", 10000.0)
+    if "rope_parameters" not in fields: return fields.number("rope_local_base_freq", 10000.0, least=1)
     local = rope_of(fields, 2, 10000.0, "sliding_attention") if "sliding_attention" in fields.object("rope_parameters") else None
     if local is None: raise ValueError(f"{fields.name('rope_parameters')} has no `sliding_attention`")
     rope = local

@@ -45,10 +45,10 @@ class Fields:
     if type(n) is not int or not 0 < n <= most: raise self.wrong(name, f"1 to {most} is possible")
     return n
 
-  def number(self, name: str, default: Any = _MISSING) -> float:
-    """A number above 0, and below 10^9."""
+  def number(self, name: str, default: Any = _MISSING, least: float = 1e-30) -> float:
+    """A number from `least` to 10^9."""
     x = self.get(name, default)
-    if type(x) not in (int, float) or not 0 < x < 1e9: raise self.wrong(name, "a number above 0 and below 10^9 is possible")
+    if type(x) not in (int, float) or not least <= x <= 1e9: raise self.wrong(name, f"a number from {least:g} to 1e+09 is possible")
     return float(x)
 
   def flag(self, name: str, default: Any = _MISSING) -> bool:

@@ -45,7 +45,9 @@ class Folder:
     self._roots = [real]
     if real.parent.name == "snapshots": self._roots.append(real.parent.parent / "blobs")
 
-  def has(self, name: str) -> bool: return os.path.lexists(self.path / name)
+  def has(self, name: str) -> bool:
+    """Whether there is something of this name, be it a file that can be read or not."""
+    return os.path.lexists(self.path / name)
 
   def file(self, name: str) -> pathlib.Path:
     """The path of a file. ValueError if it is no regular file or lies elsewhere, OSError if there is none."""

@@ -21,8 +21,8 @@ class Rope(NamedTuple):
 def _llama3(given: Fields, base: float, rotated: int) -> tuple[float, ...]:
   """Rotations that turn less than `low` times in the length of the first training are slowed by `factor`, those that turn more than `high` times are not, and those
   between them in proportion (Llama 3.1, "The Llama 3 Herd of Models")."""
-  factor, low, high = given.number("factor"), given.number("low_freq_factor"), given.number("high_freq_factor")
-  length = given.number("original_max_position_embeddings")
+  factor, low, high = given.number("factor", least=1), given.number("low_freq_factor"), given.number("high_freq_factor")
+  length = given.number("original_max_position_embeddings", least=1)
   if high <= low: raise given.wrong("high_freq_factor", f"it is above low_freq_factor, {low:g}")
   out = []
   for i in range(rotated // 2):
@@ -37,7 +37,7 @@ def _read(given: Fields, base: float, rotated: int) -> Rope:
   if "type" in given and given.get("type") != kind: raise given.wrong("type", f"rope_type is {kind!r}")
   given.only(("type", "rope_type", "rope_theta", "partial_rotary_factor", *_NUMBERS[kind]))
   if given.get("partial_rotary_factor", 1) != 1: raise given.wrong("partial_rotary_factor", "known here: 1")
-  if kind == "linear": return Rope(base, given.number("factor"))
+  if kind == "linear": return Rope(base, given.number("factor", least=1))
   if kind == "llama3": return Rope(base, 1.0, _llama3(given, base, rotated))
   return Rope(base)
 
@@ -49,6 +49,6 @@ def rope_of(config: Fields, rotated: int, base: float, kind: str | None = None) 
     if kind is not None and kind in given: given = given.object(kind)
     for other in ("rope_theta", "rope_scaling"):
       if other in config: raise ValueError(f"{config.where} has both rope_parameters and {other}: {shown(config.get(other))}")
-    return _read(given, given.number("rope_theta", base), rotated)
-  theta = config.number("rope_theta", base)
+    return _read(given, given.number("rope_theta", base, least=1), rotated)
+  theta = config.number("rope_theta", base, least=1)
   return _read(config.object("rope_scaling"), theta, rotated) if "rope_scaling" in config else Rope(theta)

@@ -32,6 +32,8 @@ class JsonTokenizer(Tokenizer):
     self._divide: PreTokenizer | None = pre_tokenizer_of(pre) if pre is not None else None
     if pre is not None and not keeps_beginning(normalizer) and any(p.get("prepend_scheme", "") == "first" for p in parts_of(pre)):
       raise ValueError(f"{file.where} has the prepend_scheme 'first' with a normalizer that may take away the beginning of a text, which is not known here")
+    if settings is not None and pre is not None and pre.get("type") == "ByteLevel" and settings.flag("add_prefix_space", pre.get("add_prefix_space")) != pre.get("add_prefix_space"):
+      raise settings.wrong("add_prefix_space", f"{file.where} says otherwise")
     self._finders = Finders([t._replace(special=tokens.kinds[t.id] == CONTROL) for t in added], self._normalize, file.name("added_tokens"))
     self._normalized = self._finders.normalized  # what the decoder gets of these tokens
     self._steps: list[MakeStep] = decoder_of(_optional(file, "decoder"))
