@@ -268,6 +268,13 @@ def unigram(scores, more=None, **others):
                               "tokenizer.ggml.token_type": [3, 3, 2] + [1] * len(scores)} | (more or {}) | {f"tokenizer.ggml.{k}": v for k, v in others.items()})
 
 
+def test_scores_beyond_the_range_of_floats():
+  """Sums of them are infinite, and the text is divided all the same."""
+  t = unigram({"a": -1e308, "b": -1.5e308, "ac": 1.7e308})
+  assert t.encode("ac" * 20) and t.encode("xy")
+  assert t.decode(t.encode("ba" * 20)) == "ba" * 20
+
+
 def naive_scored(s, scores):
   parts = list(s)
   while True:

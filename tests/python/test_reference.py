@@ -6,6 +6,7 @@ import pathlib
 import re
 
 import uopd
+import uopd.llm.huggingface
 from uopd import nn
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "python_reference.md"
@@ -105,7 +106,8 @@ def reference():
   for name in sorted(n for n, m in vars(nn).items() if inspect.ismodule(m) and m.__name__.startswith("uopd.nn.")):
     module = getattr(nn, name)
     if list(exported(module)): sections += [f"## nn.{name}\n", module.__doc__ + "\n", module_text(module, exported(module))]
-  for module in (uopd.llm.gguf, uopd.llm.model, uopd.llm.tokenizer, uopd.llm.chat, uopd.llm.conversation, uopd.onnx, uopd.helpers):
+  for module in (uopd.llm.gguf, uopd.llm.model, uopd.llm.tokenizer, uopd.llm.chat, uopd.llm.conversation, uopd.llm.huggingface.folder, uopd.llm.huggingface.model,
+                 uopd.llm.huggingface.tokenizer, uopd.llm.huggingface.template, uopd.onnx, uopd.helpers):
     sections += [f"## {module.__name__.removeprefix('uopd.')}\n", module.__doc__ + "\n", module_text(module, exported(module))]
   sections += ["## tuning\n", paragraphs(uopd.tuning) + "\n", module_text(uopd.tuning, exported(uopd.tuning))]
   sections += ["## Exceptions\n", uopd.errors.__doc__ + "\n",

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""python -m uopd.llm MODEL.gguf: a conversation with a language model on the terminal."""
+"""python -m uopd.llm MODEL: a conversation with a language model on the terminal."""
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 
@@ -16,7 +17,7 @@ _REFUSALS = (ValueError, OSError, ImportError, Error)
 
 def _arguments() -> argparse.Namespace:
   parser = argparse.ArgumentParser(prog="python -m uopd.llm", description="A conversation with a language model that a daemon computes. UOPD_ADDRESS is the address of the daemon.")
-  parser.add_argument("model", help="a GGUF file; of a model in several files the first one")
+  parser.add_argument("model", help="a GGUF file, of a model in several files the first one; or a folder in the layout of the Hugging Face Hub")
   parser.add_argument("--max-context", "--max_context", type=int, default=4096, metavar="N", help="the most tokens of a conversation [%(default)s]")
   parser.add_argument("--system", metavar="TEXT", help="what the model is told before the conversation")
   parser.add_argument("--prompt", metavar="TEXT", help="answer this text and end")
@@ -50,7 +51,8 @@ def main() -> int:
   """Returns the exit status."""
   given = _arguments()
   try:
-    conversation = Conversation.from_gguf(given.model, given.max_context, given.system)
+    load = Conversation.from_folder if os.path.isdir(given.model) else Conversation.from_gguf
+    conversation = load(given.model, given.max_context, given.system)
     if given.benchmark is not None:
       _benchmark(conversation.model, max(2, given.benchmark))
       return 0

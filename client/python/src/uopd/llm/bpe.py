@@ -7,15 +7,19 @@ from typing import Any
 from .merges import merge
 from .splitting import PATTERNS, WHOLE_WORDS, WITH_BOS, Splitter
 from .vocabulary import CONTROL, UNKNOWN, Vocabulary, strings
+from .words import Words
 
-_MOST_WORDS = 1 << 16    # in the cache
-_LONGEST_WORD = 256      # of the cache
 _PRINTABLE = [*range(0x21, 0x7f), *range(0xa1, 0xad), *range(0xae, 0x100)]
 # Every byte is written as one character: printable ones of Latin-1 as themselves, the others in their order as U+0100 and the following.
 CHARACTERS = [chr(b) for b in range(256)]
 for _n, _b in enumerate(sorted(set(range(256)) - set(_PRINTABLE))): CHARACTERS[_b] = chr(256 + _n)
 BYTES = {c: bytes((b,)) for b, c in enumerate(CHARACTERS)}
 _TO_CHARACTERS = dict(enumerate(CHARACTERS))
+
+
+def written(text: str) -> str:
+  """The bytes of a text as characters."""
+  return text.encode().decode("latin-1").translate(_TO_CHARACTERS)
 
 
 class ByteLevel:
@@ -29,7 +33,7 @@ class ByteLevel:
     self.add_bos, self.add_eos = pre in WITH_BOS, False
     self._split, self._whole, self._vocabulary = Splitter(pre), pre in WHOLE_WORDS, vocabulary
     self._ranks = self._merges(strings(values, "merges"), vocabulary)
-    self._words: dict[str, list[int]] = {}
+    self._words = Words(self._word)
 
   @staticmethod
   def _merges(merges: list[str], vocabulary: Vocabulary) -> dict[str, int]:
@@ -45,23 +49,13 @@ class ByteLevel:
     return ranks
 
   def _word(self, word: str) -> list[int]:
-    symbols = word.encode().decode("latin-1").translate(_TO_CHARACTERS)
+    symbols = written(word)
     ids = self._vocabulary.ids
     if self._whole and symbols in ids: return [ids[symbols]]
     ranks = self._ranks
     return [ids[s] for s in merge(list(symbols), lambda left, right: ranks.get(f"{left} {right}")) if s in ids]
 
-  def encode(self, text: str) -> list[int]:
-    out: list[int] = []
-    words = self._words
-    for word in self._split(text):
-      ids = words.get(word)
-      if ids is None:
-        ids = self._word(word)
-        if len(words) >= _MOST_WORDS: words.clear()
-        if len(word) <= _LONGEST_WORD: words[word] = ids
-      out += ids
-    return out
+  def encode(self, text: str) -> list[int]: return self._words.ids(self._split(text))
 
   def bytes_of(self, token: str) -> bytes:
     return b"".join([BYTES.get(c) or c.encode("utf-8", "surrogateescape") for c in token])

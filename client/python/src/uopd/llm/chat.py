@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Chat templates of GGUF files: messages to the text, or to the tokens, that a model goes on with."""
+"""Chat templates: messages to the text, or to the tokens, that a model goes on with."""
 from __future__ import annotations
 
 import json
@@ -73,19 +73,20 @@ def _checked(messages: Any) -> list[Message]:
 
 
 class ChatTemplate:
-  """The chat template of a GGUF file. `ChatTemplate.from_gguf` makes one."""
-  def __init__(self, tokenizer: Tokenizer, source: str | None) -> None:
-    """A template of a given text, or without one the built-in template that fits the control tokens of the vocabulary."""
-    self._tokenizer, self._template = tokenizer, None
+  """A chat template. `ChatTemplate.from_gguf` makes that of a GGUF file, `huggingface.template_from_folder` that of a folder."""
+  def __init__(self, tokenizer: Tokenizer, source: str | None, name: str = _KEY, adds_bos: bool = True) -> None:
+    """A template of a given text, or without one the built-in template that fits the control tokens of the vocabulary. name: what errors call it.
+    adds_bos: whether `bos` comes before what the template writes, if the tokenizer asks for it and the template does not write it."""
+    self._tokenizer, self._template, self._name, self._adds_bos = tokenizer, None, name, adds_bos
     self._built_in = next((f for tokens, f in _BUILT_IN if all((i := tokenizer.id(t)) is not None and tokenizer.is_control(i) for t in tokens)), None)
     if source is not None:
       try: from .template import Template
       except ImportError as e:
         if e.name is None or e.name.partition(".")[0] not in ("jinja2", "markupsafe"): raise
-        if self._built_in is None: raise ModuleNotFoundError(f"{_KEY} needs the package jinja2: pip install 'uopd[llm]', or pip install jinja2", name="jinja2") from None
-        warnings.warn(f"{_KEY} needs the package jinja2 (pip install jinja2); without it the built-in template {self._built_in.__name__[1:]} takes its place", stacklevel=3)
-      else: self._template = Template(source, _KEY)
-    elif self._built_in is None: raise ValueError(f"the file has no {_KEY}, and its control tokens are not those of ChatML, Llama 3 or Gemma")
+        if self._built_in is None: raise ModuleNotFoundError(f"{name} needs the package jinja2: pip install 'uopd[llm]', or pip install jinja2", name="jinja2") from None
+        warnings.warn(f"{name} needs the package jinja2 (pip install jinja2); without it the built-in template {self._built_in.__name__[1:]} takes its place", stacklevel=3)
+      else: self._template = Template(source, name)
+    elif self._built_in is None: raise ValueError(f"the file has no {name}, and its control tokens are not those of ChatML, Llama 3 or Gemma")
 
   @staticmethod
   def from_gguf(values: dict[str, Any], tokenizer: Tokenizer) -> ChatTemplate:
@@ -101,7 +102,7 @@ class ChatTemplate:
     return self._render(_checked(messages), tools, add_generation_prompt, more)
 
   def encode(self, messages: list[Message], tools: list[Any] | None = None, add_generation_prompt: bool = True, **more: Any) -> list[int]:
-    """The tokens for a list of messages, with `bos` if the file asks for it. Control tokens come from the template alone: one that is written in a message,
+    """The tokens for a list of messages, with `bos` if a GGUF file asks for it. Control tokens come from the template alone: one that is written in a message,
     in a tool or in a further value stays text."""
     given = [_checked(messages), tools, more]
     try: seen = str(given)
@@ -110,7 +111,8 @@ class ChatTemplate:
     if mark is None: raise ValueError("the messages have all code points from U+FDD0 to U+FDEF, which are no characters")
     marked = self._marked(given, mark)
     text = self._render(marked[0], marked[1], add_generation_prompt, marked[2])
-    return self._tokenizer.with_bos(self._tokenizer._encode(text, True, mark))
+    ids = self._tokenizer._encode(text, True, mark)
+    return self._tokenizer.with_bos(ids) if self._adds_bos else ids
 
   def _marked(self, value: Any, mark: str) -> Any:
     if isinstance(value, str): return self._tokenizer._vocabulary.control.broken(value, mark)
@@ -123,6 +125,6 @@ class ChatTemplate:
     bos, eos = ["" if i is None else tokenizer.text(i) for i in (tokenizer.bos, tokenizer.eos)]
     if self._template is not None:
       return self._template.render({"bos_token": bos, "eos_token": eos, **more, "messages": messages, "tools": tools, "add_generation_prompt": prompt})
-    if tools: raise ValueError(f"tools need a {_KEY} of the file, and the package jinja2; the built-in templates have no place for them")
+    if tools: raise ValueError(f"tools need a {self._name} of the file, and the package jinja2; the built-in templates have no place for them")
     assert self._built_in is not None
     return self._built_in(messages, bos if tokenizer.add_bos else "", prompt)

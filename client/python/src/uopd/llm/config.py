@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-_MOST = {"block_count": 1 << 10, "embedding_length": 1 << 17, "feed_forward_length": 1 << 20, "attention.head_count": 1 << 12, "attention.head_count_kv": 1 << 12,
-         "attention.key_length": 1 << 12, "context_length": 1 << 27, "attention.sliding_window": 1 << 27}
+MOST = {"block_count": 1 << 10, "embedding_length": 1 << 17, "feed_forward_length": 1 << 20, "attention.head_count": 1 << 12, "attention.head_count_kv": 1 << 12,
+        "attention.key_length": 1 << 12, "context_length": 1 << 27, "attention.sliding_window": 1 << 27}
 
 
 class _Kind(NamedTuple):
@@ -60,7 +60,7 @@ def config_of(values: dict[str, Any], words: int) -> Config:
     return found
   def size(key: str, default: int | None = None) -> int:
     n = value(key, default)
-    if isinstance(n, bool) or not isinstance(n, int) or not 0 < n <= _MOST[key]: raise ValueError(f"{architecture}.{key} is {n!r}")
+    if isinstance(n, bool) or not isinstance(n, int) or not 0 < n <= MOST[key]: raise ValueError(f"{architecture}.{key} is {n!r}")
     return n
   def number(key: str, default: float | None = None) -> float:
     x = value(key, default)

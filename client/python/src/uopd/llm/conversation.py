@@ -26,6 +26,15 @@ class Conversation:
     tokenizer = Tokenizer.from_gguf(values)
     return Conversation(model, tokenizer, ChatTemplate.from_gguf(values, tokenizer), system)
 
+  @staticmethod
+  def from_folder(path: str | os.PathLike[str], max_context: int = 4096, system: str | None = None, device: Any = None) -> Conversation:
+    """With the model, the tokenizer and the template of a folder in the layout of the Hugging Face Hub."""
+    from .huggingface import Folder, model_from_folder, template_from_folder, tokenizer_from_folder  # only now: `import uopd` imports this module
+    folder = Folder(path)
+    tokenizer = tokenizer_from_folder(folder)
+    template = template_from_folder(folder, tokenizer)
+    return Conversation(model_from_folder(folder, max_context, device), tokenizer, template, system)
+
   def answer(self, text: str, most: int | None = None) -> Iterator[str]:
     """The model's answer to a text of the user, as pieces of text. It ends where the model ends it, after `most` tokens, or with the context. The text and as much of the answer
     as was taken become messages of the conversation. ValueError if the conversation does not fit into the context; then it stays as it was."""

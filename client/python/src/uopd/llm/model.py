@@ -32,8 +32,8 @@ def _angles(config: Config, base: float, scale: float, length: int, factors: Ten
   return Tensor.stack(angles.cos(), angles.sin(), dim=1).contiguous().realize()
 
 
-def _shapes_of(c: Config) -> dict[str, tuple[int, ...]]:
-  """The tensors that a model must have."""
+def shapes_of(c: Config) -> dict[str, tuple[int, ...]]:
+  """The names and shapes of the tensors that a model must have, by the names of GGUF files."""
   heads, shared = c.heads * c.head_width, c.shared_heads * c.head_width
   layer: dict[str, tuple[int, ...]] = {
     "attn_q": (heads, c.width), "attn_k": (shared, c.width), "attn_v": (shared, c.width), "attn_output": (c.width, heads), "ffn_gate": (c.hidden, c.width), "ffn_up": (c.hidden, c.width),
@@ -59,7 +59,7 @@ class Model:
     self._packed = {name: w for name, w in weights.items() if isinstance(w, Packed)}
     self.max_context = min(max_context, config.context)
     c = config
-    for name, shape in _shapes_of(c).items():
+    for name, shape in shapes_of(c).items():
       if name not in weights: raise ValueError(f"the model has no tensor `{name}`")
       self._must_be(name, shape)
     self._words_by = "output.weight" if "output.weight" in weights else "token_embd.weight"

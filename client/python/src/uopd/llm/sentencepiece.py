@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from .charsmap import Charsmap
 from .merges import merge
+from .segments import PENALTY, Segments
 from .vocabulary import NORMAL, UNUSED, USER, Vocabulary, flag, number
+from .words import Words
 
 SPACE = "\u2581"
-_MOST_WORDS, _LONGEST_WORD = 1 << 16, 256  # of the cache
-_PENALTY = 10.0                            # an unknown character scores so much less than the worst token
+
+
+def words_of(texts: Iterable[str]) -> re.Pattern[str] | None:
+  """What finds the words of a text that can be merged by themselves, if the merges make these texts: None if one goes on behind the end of a word."""
+  inside = re.compile(f"[^{SPACE}]{SPACE}")
+  return None if any(inside.search(text) for text in texts) else re.compile(f"{SPACE}*[^{SPACE}]+|{SPACE}+")
 
 
 def _scores(vocabulary: Vocabulary) -> list[float]:
@@ -50,9 +57,8 @@ class ScoredBPE(_Pieces):
     order = {s: rank for rank, s in enumerate(sorted(set(scores), reverse=True))}
     self._ids = vocabulary.ids
     self._ranks = {text: order[scores[i]] for text, i in self._ids.items()}
-    inside = re.compile(f"[^{SPACE}]{SPACE}")
-    self._word = None if any(inside.search(text) for text in self._ids) else re.compile(f"{SPACE}*[^{SPACE}]+|{SPACE}+")
-    self._words: dict[str, list[int]] = {}
+    self._word = words_of(self._ids)
+    self._words = Words(self._ids_of)
 
   def _ids_of(self, word: str) -> list[int]:
     ranks, out = self._ranks, list[int]()
@@ -66,15 +72,7 @@ class ScoredBPE(_Pieces):
     if text and self.add_space_prefix: text = " " + text
     text = text.replace(" ", SPACE)
     if self._word is None: return self._ids_of(text)
-    out, words = list[int](), self._words
-    for word in self._word.findall(text):
-      ids = words.get(word)
-      if ids is None:
-        ids = self._ids_of(word)
-        if len(words) >= _MOST_WORDS: words.clear()
-        if len(word) <= _LONGEST_WORD: words[word] = ids
-      out += ids
-    return out
+    return self._words.ids(self._word.findall(text))
 
 
 class Unigram(_Pieces):
@@ -87,11 +85,8 @@ class Unigram(_Pieces):
     self._merge_spaces = flag(values, "remove_extra_whitespaces", False)
     self._charsmap = Charsmap(values.get("tokenizer.ggml.precompiled_charsmap"))
     self._ids = {text: i for text, i in vocabulary.ids.items() if vocabulary.kinds[i] != UNUSED}
-    self._scores = {text: 0.0 if vocabulary.kinds[i] == USER else float(scores[i]) for text, i in self._ids.items()}
-    self._worst = min((s for s, k in zip(scores, vocabulary.kinds) if k == NORMAL), default=0.0) - _PENALTY
-    lengths: dict[str, set[int]] = {}
-    for text in self._ids: lengths.setdefault(text[0], set()).add(len(text))
-    self._lengths = {c: sorted(n) for c, n in lengths.items()}
+    own = {text: 0.0 if vocabulary.kinds[i] == USER else float(scores[i]) for text, i in self._ids.items()}
+    self._segments = Segments(own, min((s for s, k in zip(scores, vocabulary.kinds) if k == NORMAL), default=0.0) - PENALTY)
 
   def _normal(self, text: str) -> str:
     text = self._charsmap(text)
@@ -100,24 +95,9 @@ class Unigram(_Pieces):
     return text.replace(" ", SPACE)
 
   def encode(self, text: str) -> list[int]:
-    text = self._normal(text)
-    n = len(text)
-    best, length = [0.0] + [-float("inf")] * n, [0] * (n + 1)
-    scores = self._scores
-    for i in range(n):
-      here, alone = best[i], True
-      for size in self._lengths.get(text[i], ()):
-        if i + size > n: break
-        score = scores.get(text[i:i + size])
-        if score is None: continue
-        if size == 1: alone = False
-        if here + score > best[i + size]: best[i + size], length[i + size] = here + score, size
-      if alone and here + self._worst > best[i + 1]: best[i + 1], length[i + 1] = here + self._worst, 1
     out: list[int] = []
-    ends = [n]
-    while ends[-1]: ends.append(ends[-1] - length[ends[-1]])
-    for begin, end in zip(ends[:0:-1], ends[-2::-1]):
-      known = self._ids.get(text[begin:end])
-      for token in [known] if known is not None else self._spelled(text[begin:end]):
+    for segment in self._segments.of(self._normal(text)):
+      known = self._ids.get(segment)
+      for token in [known] if known is not None else self._spelled(segment):
         if token != self._unknown or out[-1:] != [token]: out.append(token)  # one unknown token for all unknown characters that follow each other
     return out
