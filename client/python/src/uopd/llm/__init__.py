@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Language models from files, and what is around them. `python -m uopd.llm MODEL.gguf` is a conversation with one."""
+from . import batch as batch
 from . import chat as chat
 from . import conversation as conversation
 from . import gguf as gguf

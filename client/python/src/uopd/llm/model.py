@@ -15,6 +15,7 @@ from ..tensor import Tensor
 from ..variable import Size, Variable
 from .config import Config, config_of
 from .gguf import Stored, stored_in
+from .places import Places, Span
 
 CHUNK = 32  # tokens of a prompt that are computed at once
 AHEAD = 2   # tokens that are asked for before the one that is waited for has come
@@ -66,7 +67,7 @@ class Model:
     if factors is not None: self._must_be("rope_freqs.weight", (c.rotated // 2,))
     self._global = _angles(c, c.base, c.scale, self.max_context, factors)
     self._local = _angles(c, c.kind.local_base, 1.0, self.max_context, None) if c.window and c.kind.period else self._global
-    self._caches = [Tensor.zeros(2, c.shared_heads, self.max_context, c.head_width).contiguous().realize() for _ in range(c.layers)]
+    self._caches = [Tensor.zeros(1, 2, c.shared_heads, self.max_context, c.head_width).contiguous().realize() for _ in range(c.layers)]
     self._seen: list[int] = []  # the tokens whose keys and values the cache has
     self._is_whole = True  # whether the caches have contents: the daemon loses those that a run wrote as it was cut off
     self._turn = 0  # the number of the generation that the cache belongs to
@@ -105,34 +106,21 @@ class Model:
       turned = (a * cos - b * sin).cat(a * sin + b * cos, dim=-1)
     return turned if n == self.config.head_width else turned.cat(x[..., n:], dim=-1)
 
-  def _attention(self, x: Tensor, layer: int, at: Size | int) -> Tensor:
+  def _attention(self, x: Tensor, layer: int, places: Places) -> Tensor:
     c, name, count = self.config, f"blk.{layer}.", x.shape[0]
     q, k, v = (self._linear(x, name + part) for part in ("attn_q", "attn_k", "attn_v"))
     if c.kind.norm_all: q, k = self._norm(q, name + "attn_q_norm.weight"), self._norm(k, name + "attn_k_norm.weight")
     q, k, v = q.reshape(count, c.heads, c.head_width), k.reshape(count, c.shared_heads, c.head_width), v.reshape(count, c.shared_heads, c.head_width)
     if c.kind.norm_heads: q, k = self._norm(q, name + "attn_q_norm.weight"), self._norm(k, name + "attn_k_norm.weight")
-    angles = (self._local if c.is_local(layer) else self._global)[at:at + count]
+    angles = places.angles(self._local if c.is_local(layer) else self._global)
     q, k = self._turned(q, angles), self._turned(k, angles)
-    cache = self._caches[layer]
-    cache[:, :, at:at + count].assign(Tensor.stack(k, v).transpose(1, 2))
-    keys, values = cache[0, :, :at + count], cache[1, :, :at + count]
-    # Heads that share keys lie side by side.
-    q = q.transpose(0, 1).reshape(c.shared_heads, c.heads // c.shared_heads, count, c.head_width)
-    scores = q.matmul(keys.unsqueeze(1).transpose(-1, -2)) * c.head_width ** -0.5
-    if count != 1 or c.is_local(layer):
-      own = (Tensor.arange(count) + at).reshape(-1, 1)
-      seen = Tensor.arange(at + count).reshape(1, -1)
-      visible = seen <= own
-      if c.is_local(layer): visible = visible & (seen > own - c.window)
-      scores = visible.where(scores, -math.inf)
-    out = scores.softmax(-1).matmul(values.unsqueeze(1))
-    return self._linear(out.reshape(c.heads, count, c.head_width).transpose(0, 1).reshape(count, c.heads * c.head_width), name + "attn_output")
+    return self._linear(places.attend(layer, q, k, v), name + "attn_output")
 
-  def _layer(self, x: Tensor, layer: int, at: Size | int) -> Tensor:
+  def _layer(self, x: Tensor, layer: int, places: Places) -> Tensor:
     c, name = self.config, f"blk.{layer}."
     def after(y: Tensor, norm: str) -> Tensor: return self._norm(y, name + norm) if c.kind.norm_after else y
     h = self._norm(x, name + "attn_norm.weight") if c.kind.norm_before else x
-    x = x + after(self._attention(h, layer, at), "post_attention_norm.weight")
+    x = x + after(self._attention(h, layer, places), "post_attention_norm.weight")
     h = self._norm(x, name + "ffn_norm.weight") if c.kind.norm_before else x
     gate = self._linear(h, name + "ffn_gate")
     h = (gate.gelu() if c.kind.gelu else gate.silu()) * self._linear(h, name + "ffn_up")
@@ -141,16 +129,20 @@ class Model:
   def logits(self, tokens: Tensor, at: Size | int) -> Tensor:
     """The scores of all words behind the last of the tokens (count,), of which the first is at position `at`, as (words,). The keys and values of the tokens go to the cache,
     which must have those of all positions before; realise `caches` with the result."""
+    return self.scores(tokens, Span(self.config, self._caches, 0, at, tokens.shape[0]), last=True).reshape(self.config.words)
+
+  def scores(self, tokens: Tensor, places: Places, last: bool) -> Tensor:
+    """The scores of all words behind each of the tokens (count,), or behind the last one alone, as (tokens, words). `places` stores keys and values: realise its caches with the result."""
     c = self.config
     x = self._w["token_embd.weight"][tokens].float()
     if c.kind.scaled_embedding: x = x * math.sqrt(c.width)
-    for layer in range(c.layers): x = self._layer(x, layer, at)
-    x = self._norm(x[-1:], "output_norm.weight")
-    return x.matmul(self._w["output.weight" if "output.weight" in self._w else "token_embd.weight"].transpose()).reshape(c.words)
+    for layer in range(c.layers): x = self._layer(x, layer, places)
+    x = self._norm(x[-1:] if last else x, "output_norm.weight")
+    return x.matmul(self._w["output.weight" if "output.weight" in self._w else "token_embd.weight"].transpose())
 
   @property
   def caches(self) -> list[Tensor]:
-    """Keys and values of each layer, (2, shared heads, max_context, elements of a head)."""
+    """Keys and values of each layer, (1, 2, shared heads, max_context, elements of a head)."""
     return self._caches
 
   def _greedy(self, tokens: Tensor, at: Size | int) -> Tensor:
