@@ -107,7 +107,7 @@ def test_what_is_known_is_not_computed_again(small):
   values, model = small
   batch = Batch(model, 2)
   parts = []
-  chunk, batch._chunk = batch._chunk, lambda *a: (parts.append(1), chunk(*a))[1]
+  ask, batch._ask_part = batch._ask_part, lambda s: (parts.append(1), ask(s))[1]
   first = batch.join(tokens(3 * CHUNK, 2), 6)
   finish(batch)
   assert len(parts) == 3

@@ -5,4 +5,5 @@ from . import chat as chat
 from . import conversation as conversation
 from . import gguf as gguf
 from . import model as model
+from . import sampling as sampling
 from . import tokenizer as tokenizer

@@ -12,8 +12,9 @@ from ..tensor import Tensor
 from ..variable import Size, Variable
 from .model import CHUNK, Model
 from .places import Rows, Span
+from .sampling import GREEDY, LAST, Sampling, choose, settings
 
-AHEAD = 1  # steps that are asked for before the one that is waited for has come
+AHEAD = 2  # steps that are asked for before the one that is waited for has come
 
 
 class Sequence:
@@ -21,9 +22,9 @@ class Sequence:
 
   prompt: its first tokens. said: the tokens that followed, as far as they have come. done: whether no more will come.
   """
-  def __init__(self, prompt: list[int], most: int, slot: _Slot, known: int) -> None:
+  def __init__(self, prompt: list[int], most: int, sampling: Sampling, slot: _Slot, known: int) -> None:
     self.prompt, self.said, self.done = prompt, list[int](), False
-    self._most, self._slot = most, slot
+    self._most, self._sampling, self._slot = most, sampling, slot
     self._known = known  # tokens of the prompt whose keys and values the slot has, or is about to have
     self._asked = 0      # tokens behind the prompt that have come or are asked for
 
@@ -45,11 +46,11 @@ def _common(a: list[int], b: list[int]) -> int:
 
 
 class Batch:
-  """Computes up to `slots` sequences of a model at once, each of at most `context` tokens. The tokens of a sequence do not depend on what else is computed.
+  """Computes up to `slots` sequences of a model at once, each of at most `context` tokens. The tokens of a sequence do not depend on what else is computed, but for how sums are rounded.
 
   A step computes one token of every sequence: the weights are read once for all of them. The prompt of a sequence that joins is computed in parts between these steps. A recording for
-  each power of two serves all numbers of sequences below it, so that after the first steps no graph is sent, whoever joins and leaves. The batch has caches of its own, beside that of
-  the model. Not for several threads at once.
+  each power of two serves all numbers of sequences below it, one where all take the likeliest tokens and one for everything else: after the first steps no graph is sent, whoever joins
+  and leaves with whatever settings. The batch has caches of its own, beside that of the model. Not for several threads at once.
   """
   def __init__(self, model: Model, slots: int = 4, context: int | None = None) -> None:
     """context: no more than the model's max_context, which it is without one."""
@@ -60,11 +61,13 @@ class Batch:
     self._slots = [_Slot(i) for i in range(slots)]
     # One more row, which the rows of a step work on that belong to no sequence.
     self._caches = [Tensor.zeros(slots + 1, 2, c.shared_heads, self.context, c.head_width).contiguous().realize() for _ in range(c.layers)]
-    self._tokens = Tensor.zeros(slots + 1, self.context + 1, dtype=dtypes.int32).contiguous().realize()  # the input at each position that a step begins with
+    # The tokens at all positions, (rows, LAST + positions), behind LAST that are -1. A step reads its inputs there, and writes what it has chosen.
+    self._tokens = self._no_tokens().contiguous().realize()
+    self._counts = Tensor.zeros(slots + 1, c.words).contiguous().realize()  # how often each word was said behind the prompt; not for sequences that are greedy
     self._is_whole = True  # whether the memory has contents: the daemon loses what a run wrote as it was cut off
     self._longest = min(CHUNK, self.context)
-    self._chunk = TinyJit(self._chunk_of)
-    self._steps: dict[int, TinyJit[Tensor]] = {}  # by number of rows
+    self._recordings: dict[tuple[int, bool], TinyJit[Tensor]] = {}  # of steps by their number of rows, of parts of prompts with 0; and whether they are random
+    self._settings: tuple[list[Sampling], list[Tensor]] = ([], [])  # the latest ones of a step, and these on the daemon
     self._joining: collections.deque[Sequence] = collections.deque()
     self._running: list[Sequence] = []
     self._coming: collections.deque[tuple[list[Sequence], _core.Reading]] = collections.deque()
@@ -74,7 +77,7 @@ class Batch:
     """How many sequences can join."""
     return sum(s.is_free for s in self._slots)
 
-  def join(self, prompt: list[int], most: int | None = None) -> Sequence:
+  def join(self, prompt: list[int], most: int | None = None, sampling: Sampling = GREEDY) -> Sequence:
     """A new sequence: at most `most` tokens will follow the prompt, and no more than the context has room for. Tokens at the beginning of the prompt that are in the memory of a sequence
     that has ended are not computed again. Errors are those of Model.generate; RuntimeError without a free place."""
     prompt = self.checked(prompt)
@@ -86,7 +89,7 @@ class Batch:
     known = min(_common(slot.seen, prompt), len(prompt) - 1)
     room = self.context - len(prompt) + 1
     slot.is_free = False
-    sequence = Sequence(prompt, room if most is None else min(most, room), slot, known)
+    sequence = Sequence(prompt, room if most is None else min(most, room), sampling, slot, known)
     self._joining.append(sequence)
     return sequence
 
@@ -133,11 +136,14 @@ class Batch:
       self._is_whole = False
       raise
 
+  def _no_tokens(self) -> Tensor: return Tensor.full((len(self._slots) + 1, LAST), -1, dtype=dtypes.int32).cat(Tensor.zeros(len(self._slots) + 1, self.context + 1, dtype=dtypes.int32), dim=1)
+
   def _repair(self) -> None:
     """Gives the memory contents again, where the recordings have it."""
     if self._is_whole: return
-    for t in (self._tokens, *self._caches): t.assign(Tensor.zeros(*t.shape, dtype=t.dtype))
-    Tensor.realize(self._tokens, *self._caches)
+    self._tokens.assign(self._no_tokens())
+    for t in (self._counts, *self._caches): t.assign(Tensor.zeros(*t.shape))
+    Tensor.realize(self._tokens, self._counts, *self._caches)
     self._is_whole = True
 
   def _ask(self) -> bool:
@@ -155,7 +161,9 @@ class Batch:
     end = min(len(prompt), at + n)
     part = Tensor(prompt[at:end] + [0] * (n - (end - at)), dtype=dtypes.int32).realize()
     count = Variable("count", 1, n).bind(end - at)
-    token = self._chunk(part[:count].contiguous().realize(), Variable("slot", 0, len(self._slots)).bind(sequence._slot.number), Variable("at", 0, self.context - 1).bind(at))
+    slot, at0 = Variable("slot", 0, len(self._slots)).bind(sequence._slot.number), Variable("at", 0, self.context - 1).bind(at)
+    random = [] if sequence._sampling.is_greedy else list(settings([sequence._sampling]))
+    token = self._recording(0, bool(random))(part[:count].contiguous().realize(), slot, at0, random)
     sequence._known = end
     if end < len(prompt): return
     self._joining.popleft()
@@ -165,27 +173,48 @@ class Batch:
 
   def _ask_step(self, running: list[Sequence]) -> None:
     rows = min(1 << (len(running) - 1).bit_length(), len(self._slots))
-    places = [(s._slot.number, len(s.prompt) + s._asked - 1) for s in running]
-    places += [(len(self._slots), 0)] * (rows - len(running))
-    if rows not in self._steps: self._steps[rows] = TinyJit(self._step_of)
-    tokens = self._steps[rows]([Variable(f"slot{i}", 0, len(self._slots)).bind(slot) for i, (slot, _) in enumerate(places)],
-                               [Variable(f"at{i}", 0, self.context - 1).bind(at) for i, (_, at) in enumerate(places)])
+    pads = rows - len(running)
+    places = [(s._slot.number, len(s.prompt) + s._asked - 1) for s in running] + [(len(self._slots), 0)] * pads
+    chosen = [s._sampling for s in running] + [GREEDY] * pads
+    is_random = not all(s.is_greedy for s in chosen)
+    if is_random and self._settings[0] != chosen: self._settings = chosen, list(settings(chosen))
+    slots = [Variable(f"slot{i}", 0, len(self._slots)).bind(slot) for i, (slot, _) in enumerate(places)]
+    ats = [Variable(f"at{i}", 0, self.context - 1).bind(at) for i, (_, at) in enumerate(places)]
+    tokens = self._recording(rows, is_random)(slots, ats, self._settings[1] if is_random else [])
     for s in running: s._asked += 1
     self._coming.append((list(running), _core.begin_read(tokens._h)))
 
-  def _span(self, slot: Size, at: Size, count: Size | int) -> Span: return Span(self.model.config, self._caches, slot, at, count)
+  def _recording(self, rows: int, is_random: bool) -> TinyJit[Tensor]:
+    key = rows, is_random
+    if key not in self._recordings: self._recordings[key] = TinyJit(self._step_of if rows else self._part_of)
+    return self._recordings[key]
 
-  def _chunk_of(self, tokens: Tensor, slot: Size, at: Size) -> Tensor:
+  def _part_of(self, tokens: Tensor, slot: Size, at: Size, random: list[Tensor]) -> Tensor:
+    """Computes a part of a prompt; gives the token behind it."""
     count = tokens.shape[0]
-    token = self.model.scores(tokens, self._span(slot, at, count), last=True).argmax(-1).cast(dtypes.int32)
-    self._tokens[slot:slot + 1, at + count:at + count + 1].assign(token.reshape(1, 1))
-    Tensor.realize(token, self._tokens, *self._caches)
-    return token
+    self._tokens[slot:slot + 1, at + LAST:at + count + LAST].assign(tokens.reshape(1, count))
+    scores = self.model.scores(tokens, Span(self.model.config, self._caches, slot, at, count), last=True)
+    return self._chosen(scores, [slot], [at + count], random, begins=True)
 
-  def _step_of(self, slots: list[Size], ats: list[Size]) -> Tensor:
-    inputs = [self._tokens[slot, at:at + 1] for slot, at in zip(slots, ats)]
-    places = Rows([self._span(slot, at, 1) for slot, at in zip(slots, ats)])
-    tokens = self.model.scores(inputs[0].cat(*inputs[1:]), places, last=False).argmax(-1).cast(dtypes.int32)
-    for i, (slot, at) in enumerate(zip(slots, ats)): self._tokens[slot:slot + 1, at + 1:at + 2].assign(tokens[i:i + 1].reshape(1, 1))
-    Tensor.realize(tokens, self._tokens, *self._caches)
+  def _step_of(self, slots: list[Size], ats: list[Size], random: list[Tensor]) -> Tensor:
+    """Computes the token at each position; gives those behind them."""
+    inputs = [self._tokens[slot, at + LAST:at + LAST + 1] for slot, at in zip(slots, ats)]
+    places = Rows([Span(self.model.config, self._caches, slot, at, 1) for slot, at in zip(slots, ats)])
+    scores = self.model.scores(inputs[0].cat(*inputs[1:]), places, last=False)
+    return self._chosen(scores, slots, [at + 1 for at in ats], random, begins=False)
+
+  def _chosen(self, scores: Tensor, slots: list[Size], positions: list[Size], random: list[Tensor], begins: bool) -> Tensor:
+    """Chooses the token of each row for its position, and writes down what the next steps need. random: the settings, or nothing for the likeliest tokens.
+    begins: whether these are the first tokens behind prompts."""
+    def joined(parts: list[Tensor]) -> Tensor: return parts[0].cat(*parts[1:]).contiguous()
+    if random:
+      recent = joined([self._tokens[slot:slot + 1, p:p + LAST] for slot, p in zip(slots, positions)])
+      at = joined([Tensor.zeros(1, 1, dtype=dtypes.int32) + p for p in positions])
+      counts = Tensor.zeros(*scores.shape).contiguous() if begins else joined([self._counts[slot:slot + 1] for slot in slots])
+      tokens = choose(scores, random[0], random[1], at, recent, counts).contiguous()
+      counts = counts + (tokens.reshape(-1, 1) == Tensor.arange(scores.shape[1], dtype=dtypes.int32).reshape(1, -1))
+      for i, slot in enumerate(slots): self._counts[slot:slot + 1].assign(counts[i:i + 1])
+    else: tokens = scores.argmax(-1).cast(dtypes.int32).contiguous()
+    for i, (slot, p) in enumerate(zip(slots, positions)): self._tokens[slot:slot + 1, p + LAST:p + LAST + 1].assign(tokens[i:i + 1].reshape(1, 1))
+    Tensor.realize(tokens, self._tokens, self._counts, *self._caches)
     return tokens
