@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""python -m uopd.llm MODEL.gguf: a conversation with a language model on the terminal."""
+"""python -m uopd.llm MODEL.gguf: a conversation with a language model on the terminal, or a server for programs of the OpenAI protocol."""
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 
@@ -22,7 +23,37 @@ def _arguments() -> argparse.Namespace:
   parser.add_argument("--prompt", metavar="TEXT", help="answer this text and end")
   parser.add_argument("--most", type=int, metavar="N", help="the most tokens of an answer")
   parser.add_argument("--benchmark", type=int, nargs="?", const=20, metavar="N", help="print the speed of N tokens, and end [%(const)s]")
+  parser.add_argument("--serve", type=_address, metavar="[HOST:]PORT", help="answer requests of the OpenAI protocol at http://HOST:PORT/v1, with a page to chat at /; HOST is 127.0.0.1 without one")
+  parser.add_argument("--slots", type=int, default=4, metavar="N", help="requests that --serve computes at once, each with memory for --max-context tokens [%(default)s]")
+  parser.add_argument("--api-key-file", metavar="FILE", help="keys, one a line, of which --serve asks for one; needed where HOST can be reached from other machines")
   return parser.parse_args()
+
+
+def _address(text: str) -> tuple[str, int]:
+  host, _, port = text.rpartition(":")
+  if not port.isascii() or not port.isdigit() or int(port) > 65535: raise argparse.ArgumentTypeError(f"{text!r} is no [HOST:]PORT")
+  return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
+
+
+def _serve(given: argparse.Namespace) -> None:
+  from .batch import Batch
+  from .chat import ChatTemplate
+  from .serving.endpoints import Endpoints
+  from .serving.http import Server, check_reach, keys_in
+  from .tokenizer import Tokenizer
+  host, port = given.serve
+  keys = keys_in(given.api_key_file) if given.api_key_file is not None else []
+  check_reach(host, keys)
+  model, values = Model.from_gguf(given.model, given.max_context)
+  tokenizer = Tokenizer.from_gguf(values)
+  batch = Batch(model, given.slots)
+  batch.warm_up()
+  endpoints = Endpoints(os.path.basename(given.model).removesuffix(".gguf"), batch, tokenizer, ChatTemplate.from_gguf(values, tokenizer))
+  with Server(host, port, endpoints, keys) as server:
+    print(f"{endpoints.name} is served at {server.url}/v1, and a page to chat at {server.url}/", flush=True)
+    try: server.serve_forever()
+    except KeyboardInterrupt: pass
+    finally: endpoints.close()
 
 
 def _benchmark(model: Model, count: int) -> None:
@@ -50,6 +81,9 @@ def main() -> int:
   """Returns the exit status."""
   given = _arguments()
   try:
+    if given.serve is not None:
+      _serve(given)
+      return 0
     conversation = Conversation.from_gguf(given.model, given.max_context, given.system)
     if given.benchmark is not None:
       _benchmark(conversation.model, max(2, given.benchmark))

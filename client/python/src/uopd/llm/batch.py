@@ -93,6 +93,14 @@ class Batch:
     self._joining.append(sequence)
     return sequence
 
+  def warm_up(self) -> None:
+    """Computes steps of all kinds, so that nothing is compiled afterwards. The batch must be empty."""
+    sizes = sorted({min(1 << i, len(self._slots)) for i in range(7)})
+    for sampling in (GREEDY, Sampling(1.0)):
+      for n in (1, *sizes):  # the first two prompts make the recording of a part
+        for i in range(n): self.join([i % self.model.config.words], n + 4, sampling)
+        while self.step(): pass
+
   def checked(self, prompt: list[int]) -> list[int]:
     """The prompt, if it can join; ValueError or TypeError else."""
     prompt = [operator.index(t) for t in prompt]
