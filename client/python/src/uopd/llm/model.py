@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import math
 import operator
 import os
@@ -67,7 +68,6 @@ class Model:
     if factors is not None: self._must_be("rope_freqs.weight", (c.rotated // 2,))
     self._global = _angles(c, c.base, c.scale, self.max_context, factors)
     self._local = _angles(c, c.kind.local_base, 1.0, self.max_context, None) if c.window and c.kind.period else self._global
-    self._caches = [Tensor.zeros(1, 2, c.shared_heads, self.max_context, c.head_width).contiguous().realize() for _ in range(c.layers)]
     self._seen: list[int] = []  # the tokens whose keys and values the cache has
     self._is_whole = True  # whether the caches have contents: the daemon loses those that a run wrote as it was cut off
     self._turn = 0  # the number of the generation that the cache belongs to
@@ -129,7 +129,7 @@ class Model:
   def logits(self, tokens: Tensor, at: Size | int) -> Tensor:
     """The scores of all words behind the last of the tokens (count,), of which the first is at position `at`, as (words,). The keys and values of the tokens go to the cache,
     which must have those of all positions before; realise `caches` with the result."""
-    return self.scores(tokens, Span(self.config, self._caches, 0, at, tokens.shape[0]), last=True).reshape(self.config.words)
+    return self.scores(tokens, Span(self.config, self.caches, 0, at, tokens.shape[0]), last=True).reshape(self.config.words)
 
   def scores(self, tokens: Tensor, places: Places, last: bool) -> Tensor:
     """The scores of all words behind each of the tokens (count,), or behind the last one alone, as (tokens, words). `places` stores keys and values: realise its caches with the result."""
@@ -140,21 +140,22 @@ class Model:
     x = self._norm(x[-1:] if last else x, "output_norm.weight")
     return x.matmul(self._w["output.weight" if "output.weight" in self._w else "token_embd.weight"].transpose())
 
-  @property
+  @functools.cached_property
   def caches(self) -> list[Tensor]:
-    """Keys and values of each layer, (1, 2, shared heads, max_context, elements of a head)."""
-    return self._caches
+    """Keys and values of each layer, (1, 2, shared heads, max_context, elements of a head). The first use makes them: a model that a Batch computes with needs none of its own."""
+    c = self.config
+    return [Tensor.zeros(1, 2, c.shared_heads, self.max_context, c.head_width).contiguous().realize() for _ in range(c.layers)]
 
   def _greedy(self, tokens: Tensor, at: Size | int) -> Tensor:
     token = self.logits(tokens, at).argmax(-1).cast(dtypes.int32).reshape(1)
-    Tensor.realize(token, *self._caches)
+    Tensor.realize(token, *self.caches)
     return token
 
   def _repair(self) -> None:
     """Gives the caches contents again, in the memory that the recordings use."""
     if self._is_whole: return
-    for cache in self._caches: cache.assign(Tensor.zeros(*cache.shape))
-    Tensor.realize(*self._caches)
+    for cache in self.caches: cache.assign(Tensor.zeros(*cache.shape))
+    Tensor.realize(*self.caches)
     self._is_whole = True
 
   def _prefill(self, prompt: list[int]) -> Tensor:
