@@ -148,6 +148,9 @@ def logits_of(values, architecture, tokens, sizes=Sizes()):
   return rms(x, w["output_norm.weight"]) @ w.get("output.weight", w["token_embd.weight"]).T
 
 
+def tokens(n, seed=0): return [int(t) for t in np.random.default_rng(seed).integers(0, WORDS, n)]
+
+
 def follows(values, architecture, prompt, written):
   """Whether each written token is the likeliest one, or less likely by no more than float32 can tell."""
   scores = logits_of(values, architecture, prompt + written)

@@ -3,11 +3,10 @@
 import random
 import signal
 
-import numpy as np
 import pytest
 
 pytest.importorskip("gguf")
-from llm_files import CONTEXT, WORDS, follows, write_model  # noqa: E402
+from llm_files import CONTEXT, WORDS, follows, tokens, write_model  # noqa: E402
 
 import uopd  # noqa: E402
 from uopd.llm.batch import Batch  # noqa: E402
@@ -29,9 +28,6 @@ def small(tmp_path_factory):
   path = tmp_path_factory.mktemp("llm") / "small.gguf"
   values = write_model(path, "llama", layers=2)
   return values, Model.from_gguf(path)[0]
-
-
-def tokens(n, seed=0): return [int(t) for t in np.random.default_rng(seed).integers(0, WORDS, n)]
 
 
 def finish(batch):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("gguf")
-from llm_files import CONTEXT, WORDS, follows, logits_of, write_model  # noqa: E402
+from llm_files import CONTEXT, WORDS, follows, logits_of, tokens, write_model  # noqa: E402
 
 import uopd  # noqa: E402
 from uopd import Tensor, dtypes  # noqa: E402
@@ -22,9 +22,6 @@ def made(request, tmp_path_factory):
   path = tmp_path_factory.mktemp("llm") / f"{request.param}.gguf"
   values = write_model(path, request.param)
   return request.param, path, values, Model.from_gguf(path)[0]
-
-
-def tokens(n, seed=0): return [int(t) for t in np.random.default_rng(seed).integers(0, WORDS, n)]
 
 
 def test_logits(made):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("gguf")
-from llm_files import WORDS, logits_of, write_model  # noqa: E402
+from llm_files import WORDS, logits_of, tokens, write_model  # noqa: E402
 
 import uopd  # noqa: E402
 from uopd import Tensor, dtypes  # noqa: E402
@@ -138,9 +138,6 @@ def small(tmp_path_factory):
   path = tmp_path_factory.mktemp("llm") / "small.gguf"
   values = write_model(path, "qwen3", layers=2)
   return values, Model.from_gguf(path)[0]
-
-
-def tokens(n, seed=0): return [int(t) for t in np.random.default_rng(seed).integers(0, WORDS, n)]
 
 
 def finish(batch):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The HTTP side of the server of the OpenAI protocol, with sockets: requests that are wrong, slow, huge or from elsewhere. And the command."""
 import json
+import random
 import re
 import signal
 import socket
@@ -117,6 +118,30 @@ def test_hosts_and_origins_of_this_machine(served):
   for host in ("localhost", f"localhost:{port}", "127.0.0.1", "127.8.9.1:80", f"[::1]:{port}"):
     assert ask(served, head(served, json.dumps(ASK).encode(), Host=host))[0] == 200
     assert ask(served, head(served, json.dumps(ASK).encode(), Host=host, Origin=f"http://{host}"))[0] == 200
+
+
+def test_random_fields_are_answered_or_refused(served):
+  """Any value in any place of a request: never an error of the server."""
+  rng = random.Random(7)
+  deep = "end"
+  for _ in range(400): deep = {"a": deep}
+  values = [None, True, False, 0, 1, -1, 2.5, 1e308, 1 << 70, "", "a", "\ud800", "\x00", "text", "function", [], {}, [[]], [None], ["a"], {"a": "b"}, {"type": "text"}, [{"type": "text", "text": "a"}], deep, [deep] * 3]
+  fields = ["model", "messages", "prompt", "max_tokens", "max_completion_tokens", "temperature", "top_p", "top_k", "min_p", "repeat_penalty", "seed", "frequency_penalty", "presence_penalty", "stop", "stream", "stream_options",
+            "tools", "tool_choice", "n", "logprobs", "logit_bias", "response_format", "functions", "user", "metadata", "unknown", ""]
+  inner = ["role", "content", "tool_calls", "name", "type", "function", "include_usage", "arguments"]
+  statuses = set()
+  for i in range(600):
+    given = {"model": "small", "max_tokens": 2, "messages": [{"role": "user", "content": "a"}]} if i % 2 else {"model": "small", "max_tokens": 2, "prompt": "a"}
+    for _ in range(rng.randint(1, 2)):
+      if i % 2 and rng.random() < 0.4: given["messages"] = [{"role": "user", "content": "a", rng.choice(inner): rng.choice(values)}]
+      elif rng.random() < 0.2: given["tools"] = [{"type": "function", "function": {"name": "f", rng.choice(inner): rng.choice(values)}}]
+      else: given[rng.choice(fields)] = rng.choice(values)
+    if given.get("stream") is True: del given["stream"]
+    status, _, body = ask(served, head(served, json.dumps(given).encode(), path="/v1/chat/completions" if i % 2 else "/v1/completions"))
+    assert status in (200, 400, 404), (given, body)
+    assert status == 200 or body["error"]["message"]
+    statuses.add(status)
+  assert statuses == {200, 400, 404}
 
 
 def test_a_body_that_is_too_large_is_told_so(served):

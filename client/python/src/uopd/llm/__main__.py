@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import secrets
+import signal
 import sys
 import time
+from typing import Any
 
 from .. import runtime
 from ..errors import Error
@@ -59,6 +61,8 @@ def _serve(given: argparse.Namespace) -> None:
   endpoints = Endpoints(os.path.basename(given.model).removesuffix(".gguf"), batch, tokenizer, ChatTemplate.from_gguf(values, tokenizer))
   with Server(host, port, endpoints, keys) as server:
     print(f"{endpoints.name} is served at {server.url}/v1, and a page to chat at {server.url}/", flush=True)
+    def end(*_: Any) -> None: raise KeyboardInterrupt
+    signal.signal(signal.SIGTERM, end)
     try: server.serve_forever()
     except KeyboardInterrupt: pass
     finally: endpoints.close()

@@ -87,6 +87,7 @@ class Endpoints:
     def encoded(tools: list[Any] | None, param: str) -> list[int]:
       try: return template.encode(asked.messages, tools)
       except ValueError as e: raise Refusal(400, str(e)[:1000], param) from None
+      except RecursionError: raise Refusal(400, f"{param} is nested too deeply", param) from None
     prompt = encoded(None, "messages")
     if asked.tools:
       without, prompt = prompt, encoded(asked.tools, "tools")

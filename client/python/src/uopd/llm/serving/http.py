@@ -17,6 +17,7 @@ import socketserver
 import sys
 import threading
 import time
+import traceback
 import urllib.parse
 from collections.abc import Iterator
 from typing import Any
@@ -134,6 +135,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
   def handle_one_request(self) -> None:
     self._unread = 0  # bytes of the body that may be under way
+    self._has_begun = False  # whether a part of the answer has been sent
     self._limited.until = time.monotonic() + SECONDS_FOR_REQUEST
     super().handle_one_request()
 
@@ -152,6 +154,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     except Refusal as e:
       self._refuse(e)
       self._drain()
+    except OSError: raise  # the connection
+    except Exception:
+      traceback.print_exc()
+      self.close_connection = True
+      if not self._has_begun: self._refuse(Refusal(500, "The server has failed; its output says how"))
 
   def _drain(self) -> None:
     """Takes a body that was not read: else the system would reset the connection, and the client might not see the answer."""
@@ -166,6 +173,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
   def _send(self, status: int, body: bytes, more: dict[str, str] | None = None, kind: str = "application/json") -> None:
     self.connection.settimeout(SECONDS_FOR_WRITE)
+    self._has_begun = True
     self.send_response(status)
     for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), "X-Content-Type-Options": "nosniff", **(more or {})}.items(): self.send_header(name, value)
     if self.close_connection: self.send_header("Connection", "close")
@@ -235,6 +243,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     first = next(chunks)
     self.close_connection = True  # the end of the connection is the end of the stream
     self.connection.settimeout(SECONDS_FOR_WRITE)
+    self._has_begun = True
     self.send_response(200)
     for name, value in {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "Connection": "close", "X-Content-Type-Options": "nosniff"}.items(): self.send_header(name, value)
     self.end_headers()
