@@ -137,7 +137,7 @@ def test_the_context_ends(small, served):
   client, context = served.client(), small[0].max_context
   fits = client.completions.create(model="small", prompt=[5] * (context - 3), max_tokens=50, temperature=0)
   assert fits.usage.completion_tokens == 4 and fits.choices[0].finish_reason == "length"
-  for ask in (lambda: client.completions.create(model="small", prompt=[5] * (context + 1)), lambda: chat(client, "long " * 200)):
+  for ask in (lambda: client.completions.create(model="small", prompt=[5] * (context + 1)), lambda: chat(client, "long " * 200), lambda: chat(client, "x" * 100_000), lambda: client.completions.create(model="small", prompt="x" * 100_000)):
     with pytest.raises(openai.BadRequestError, match=f"maximum context length is {context}") as e: ask()
     assert e.value.code == "context_length_exceeded" and e.value.type == "invalid_request_error"
 

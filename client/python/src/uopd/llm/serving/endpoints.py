@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,6 +17,7 @@ from .marks import Stops
 from .refusal import Refusal
 from .scheduler import Full, Generation, Scheduler
 
+_FIXED_BYTES, _BYTES_OF_A_TOKEN = 1 << 16, 32  # of a request: beyond so many for each token of the context no ordinary prompt fits
 Json = dict[str, Any]
 
 
@@ -67,6 +69,7 @@ class Endpoints:
     """template: None for a model without one, which answers no chats. most_waiting: requests that wait for a place of the batch."""
     self.name, self._tokenizer, self._template = name, tokenizer, template
     self._batch, self._created = batch, int(time.time())
+    self._encoding = threading.Lock()  # one prompt at a time: encoding takes the interpreter from the thread that drives the batch
     self.scheduler = Scheduler(batch, tokenizer.is_end, most_waiting)
 
   def models(self) -> Json: return {"object": "list", "data": [self.model(self.name)]}
@@ -75,17 +78,30 @@ class Endpoints:
     if name != self.name: raise Refusal(404, f"The model {name[:100]!r} is not served here", "model", "model_not_found")
     return {"id": self.name, "object": "model", "created": self._created, "owned_by": "uopd"}
 
-  def complete(self, given: Json, is_wanted: Callable[[], bool]) -> Reply:
+  def complete(self, given: Json, size: int, is_wanted: Callable[[], bool]) -> Reply:
+    """size: bytes of the request, for this and `chat`."""
     asked = completion_of(given, self.name)
-    prompt = self._tokenizer.with_bos(self._tokenizer.encode(asked.prompt)) if isinstance(asked.prompt, str) else asked.prompt
+    self._check_size(size, "prompt")
+    prompt = asked.prompt
+    if isinstance(prompt, str):
+      with self._encoding: prompt = self._tokenizer.with_bos(self._tokenizer.encode(prompt))
     return self._begin(asked, prompt, "prompt", False, False, is_wanted)
 
-  def chat(self, given: Json, is_wanted: Callable[[], bool]) -> Reply:
+  def _check_size(self, size: int, param: str) -> None:
+    """Refuses what is so long that only making tokens of it would cost much."""
+    if size > _FIXED_BYTES + _BYTES_OF_A_TOKEN * self._batch.context: raise self._too_long(f"a request of {size} bytes", param)
+
+  def _too_long(self, found: str, param: str) -> Refusal:
+    return Refusal(400, f"This model's maximum context length is {self._batch.context} tokens, and the {param} resulted in {found}", param, "context_length_exceeded")
+
+  def chat(self, given: Json, size: int, is_wanted: Callable[[], bool]) -> Reply:
     asked = chat_of(given, self.name)
+    self._check_size(size, "messages")
     template = self._template
     if template is None: raise Refusal(400, "The model has no chat template; use /v1/completions")
     def encoded(tools: list[Any] | None, param: str) -> list[int]:
-      try: return template.encode(asked.messages, tools)
+      try:
+        with self._encoding: return template.encode(asked.messages, tools)
       except ValueError as e: raise Refusal(400, str(e)[:1000], param) from None
       except RecursionError: raise Refusal(400, f"{param} is nested too deeply", param) from None
     prompt = encoded(None, "messages")
@@ -96,8 +112,7 @@ class Endpoints:
     return self._begin(asked, prompt, "messages", True, in_reasoning, is_wanted)
 
   def _begin(self, asked: Asked, prompt: list[int], param: str, chat: bool, in_reasoning: bool, is_wanted: Callable[[], bool]) -> Reply:
-    if len(prompt) > self._batch.context:
-      raise Refusal(400, f"This model's maximum context length is {self._batch.context} tokens, and the {param} resulted in {len(prompt)}", param, "context_length_exceeded")
+    if len(prompt) > self._batch.context: raise self._too_long(f"{len(prompt)} tokens", param)
     try: generation = self.scheduler.begin(prompt, asked.most, asked.sampling, is_wanted)
     except ValueError as e: raise Refusal(400, str(e)[:1000], param) from None
     except Full as e: raise Refusal(429, f"The server is busy: {e}", code="rate_limit_exceeded") from None

@@ -210,7 +210,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     self.close_connection = close
     given = json_of(body)
     endpoints = self.server.endpoints
-    reply = (endpoints.chat if path == "/v1/chat/completions" else endpoints.complete)(given, self._is_there)
+    reply = (endpoints.chat if path == "/v1/chat/completions" else endpoints.complete)(given, len(body), self._is_there)
     try:
       if reply.asked.streams: self._stream(endpoints.stream(reply))
       else: self._send(200, json.dumps(endpoints.whole(reply)).encode())
