@@ -13,7 +13,7 @@ import uopd  # noqa: E402
 from uopd import Tensor, dtypes  # noqa: E402
 from uopd.llm.batch import Batch  # noqa: E402
 from uopd.llm.model import CHUNK, Model  # noqa: E402
-from uopd.llm.sampling import GREEDY, LAST, Sampling, choose, settings  # noqa: E402
+from uopd.llm.sampling import GREEDY, LAST, Sampling, _noise, choose, settings  # noqa: E402
 
 DRAWS = 8192
 
@@ -121,6 +121,16 @@ def test_penalties(s):
   assert fits(found, p)
   plain = distribution(SCORES, Sampling(s.temperature, top_k=s.top_k))
   assert abs(plain - p).max() < 1e-9 if s.repeat_last == 0 else not fits(found, plain)
+
+
+def test_the_noise_is_exponential():
+  """Also where it is small: the words that win have the smallest."""
+  _, seeds = settings([Sampling(1.0, seed=i) for i in range(64)])
+  found = _noise(seeds, Tensor(np.arange(64, dtype=np.int32).reshape(-1, 1)), 1 << 16).numpy().astype(np.float64)
+  assert found.min() > 0
+  for limit in (2e-6, 1e-5, 1e-4, 1e-3, 5e-3, 0.01, 0.015, 0.0157, 0.016, 0.02, 0.1, 0.7, 2.0, 5.0, 9.0):
+    p = -math.expm1(-limit)
+    assert abs((found < limit).sum() - p * found.size) < 5.2 * math.sqrt(p * (1 - p) * found.size), limit
 
 
 def test_draws_of_other_positions_and_seeds_are_others():
