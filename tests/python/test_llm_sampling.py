@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("gguf")
-from llm_files import WORDS, logits_of, tokens, write_model  # noqa: E402
+from llm_files import logits_of, tokens, write_model  # noqa: E402
 
 import uopd  # noqa: E402
 from uopd import Tensor, dtypes  # noqa: E402

@@ -10,11 +10,9 @@ from ..dtype import dtypes
 from ..jit import TinyJit
 from ..tensor import Tensor
 from ..variable import Size, Variable
-from .model import CHUNK, Model
+from .model import AHEAD, CHUNK, Model
 from .places import Rows, Span
 from .sampling import GREEDY, LAST, Sampling, choose, settings
-
-AHEAD = 2  # steps that are asked for before the one that is waited for has come
 
 
 class Sequence:
