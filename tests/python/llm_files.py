@@ -146,3 +146,15 @@ def logits_of(values, architecture, tokens, sizes=Sizes()):
     y = (gate * up) @ get("ffn_down.weight").T
     x = x + (rms(y, get("post_ffw_norm.weight")) if architecture in ("olmo2", "gemma3") else y)
   return rms(x, w["output_norm.weight"]) @ w.get("output.weight", w["token_embd.weight"]).T
+
+
+def tokens(n, seed=0): return [int(t) for t in np.random.default_rng(seed).integers(0, WORDS, n)]
+
+
+def follows(values, architecture, prompt, written):
+  """Whether each written token is the likeliest one, or less likely by no more than float32 can tell."""
+  scores = logits_of(values, architecture, prompt + written)
+  for i, t in enumerate(written):
+    s = scores[len(prompt) + i - 1]
+    if s.max() - s[t] > 1e-3 * np.abs(s).max(): return False
+  return True

@@ -11,6 +11,7 @@ pytest.importorskip("regex")
 from llm_files import write_model  # noqa: E402
 
 from uopd.llm.conversation import Conversation  # noqa: E402
+from uopd.llm.sampling import Sampling  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +32,24 @@ def test_answers_are_what_the_model_writes(path):
   assert chat.messages == [{"role": "system", "content": "Be short."}, {"role": "user", "content": "Hello"}, {"role": "assistant", "content": "".join(pieces)}]
   again = "".join(chat.answer("And you?", 5))
   assert again == "".join(chat.tokenizer.decode(list(other.model.generate(chat.template.encode(chat.messages[:-1]), 5))))
+
+
+def test_another_answer_ends_the_one_before(path):
+  chat = Conversation.from_gguf(path)
+  first = chat.answer("Hello", 50)
+  said = next(first) + next(first)
+  second = chat.answer("And you?", 6)
+  begun = next(second)
+  with pytest.raises(RuntimeError, match="began another answer"): list(first)
+  assert chat.messages == [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": said}]
+  assert begun + "".join(second) == "".join(Conversation.from_gguf(path).answer("And you?", 6))
+
+
+def test_answers_at_random(path):
+  def answer(sampling): return "".join(Conversation.from_gguf(path).answer("Hello", 20, sampling))
+  s = Sampling(1.0, top_p=0.95, seed=4)
+  assert answer(s) == answer(s) and answer(s) not in (answer(Sampling(1.0, top_p=0.95, seed=5)), answer(Sampling()))
+  assert answer(Sampling(1.0, top_k=1)) == answer(Sampling())
 
 
 def test_control_tokens_of_a_user_stay_text(path):
@@ -77,6 +96,9 @@ def test_the_command(path, tmp_path):
   both = run(path, "--most", 6, "--max-context", 128, stdin="Hello\n\nAnd you?\n")
   chat = Conversation.from_gguf(path, 128)
   assert both.returncode == 0 and both.stdout == ">>> " + "".join(chat.answer("Hello", 6)) + "\n>>> >>> " + "".join(chat.answer("And you?", 6)) + "\n>>> \n", both
+  random = run(path, "--prompt", "Hello", "--most", 12, "--temperature", 1, "--top-k", 50, "--top-p", 0.9, "--min-p", 0.01, "--repeat-penalty", 1.1, "--seed", 7)
+  assert random.stdout == "".join(Conversation.from_gguf(path).answer("Hello", 12, Sampling(1.0, 50, 0.9, 0.01, 1.1, seed=7))) + "\n" and random.stdout != once.stdout, random
+  assert run(path, "--prompt", "Hello", "--top-p", 2).stderr == "uopd.llm: top_p is 2.0; 0 to 1 are possible\n"
   assert run(path, "--benchmark", 8).stdout.endswith("tokens a second; 0 graphs sent\n")
   (tmp_path / "broken.gguf").write_bytes(b"GGUF\3\0\0\0")
   for wrong, says in ((tmp_path / "none.gguf", "none.gguf"), (tmp_path / "broken.gguf", "ends within its header")):

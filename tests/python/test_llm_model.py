@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("gguf")
-from llm_files import CONTEXT, WORDS, logits_of, write_model  # noqa: E402
+from llm_files import CONTEXT, WORDS, follows, logits_of, tokens, write_model  # noqa: E402
 
 import uopd  # noqa: E402
 from uopd import Tensor, dtypes  # noqa: E402
@@ -24,9 +24,6 @@ def made(request, tmp_path_factory):
   return request.param, path, values, Model.from_gguf(path)[0]
 
 
-def tokens(n, seed=0): return [int(t) for t in np.random.default_rng(seed).integers(0, WORDS, n)]
-
-
 def test_logits(made):
   architecture, _, values, model = made
   prompt = tokens(40)
@@ -36,15 +33,6 @@ def test_logits(made):
     want = logits_of(values, architecture, prompt[:n])[-1]
     np.testing.assert_allclose(found.numpy(), want, rtol=0, atol=2e-4 * np.abs(want).max())
   model._seen = []  # what this wrote into the cache is no beginning of another prompt
-
-
-def follows(values, architecture, prompt, written):
-  """Whether each written token is the likeliest one, or less likely by no more than float32 can tell."""
-  scores = logits_of(values, architecture, prompt + written)
-  for i, t in enumerate(written):
-    s = scores[len(prompt) + i - 1]
-    if s.max() - s[t] > 1e-3 * np.abs(s).max(): return False
-  return True
 
 
 @pytest.mark.parametrize("length", [1, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK + 6])

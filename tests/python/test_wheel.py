@@ -34,7 +34,7 @@ def test_size_tag_stubs_and_licences():
   assert os.path.getsize(WHEEL) < 15e6
   assert "-manylinux_2_" in WHEEL
   names = zipfile.ZipFile(WHEEL).namelist()
-  assert {"uopd/py.typed", "uopd/_core.pyi", "uopd/nn/__init__.py"} <= set(names)
+  assert {"uopd/py.typed", "uopd/_core.pyi", "uopd/nn/__init__.py", "uopd/llm/serving/page.html"} <= set(names)
   assert any(re.search(r"dist-info/licenses/libgrpc\d", name) for name in names)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any, Iterator
 
+from .batch import Batch, Sequence
 from .chat import ChatTemplate, Message
 from .model import Model
+from .sampling import GREEDY, Sampling
 from .tokenizer import Tokenizer
 
 
@@ -17,6 +19,8 @@ class Conversation:
   """
   def __init__(self, model: Model, tokenizer: Tokenizer, template: ChatTemplate, system: str | None = None) -> None:
     self.model, self.tokenizer, self.template = model, tokenizer, template
+    self._batch = Batch(model, 1)
+    self._sequence: Sequence | None = None  # the latest answer
     self.messages: list[Message] = [] if system is None else [{"role": "system", "content": system}]
 
   @staticmethod
@@ -35,22 +39,29 @@ class Conversation:
     template = template_from_folder(folder, tokenizer)
     return Conversation(model_from_folder(folder, max_context, device), tokenizer, template, system)
 
-  def answer(self, text: str, most: int | None = None) -> Iterator[str]:
+  def answer(self, text: str, most: int | None = None, sampling: Sampling = GREEDY) -> Iterator[str]:
     """The model's answer to a text of the user, as pieces of text. It ends where the model ends it, after `most` tokens, or with the context. The text and as much of the answer
-    as was taken become messages of the conversation. ValueError if the conversation does not fit into the context; then it stays as it was."""
+    as was taken become messages of the conversation. ValueError if the conversation does not fit into the context; then it stays as it was. The next answer ends this one, whose
+    iterator is a RuntimeError then."""
     if not isinstance(text, str): raise TypeError(f"the user's text is {type(text).__name__}")
     messages = self.messages + [{"role": "user", "content": text}]
     prompt = self.template.encode(messages)
     if len(prompt) >= self.model.max_context:
       raise ValueError(f"the conversation has {len(prompt)} tokens; the context has room for {self.model.max_context - 1} and an answer")
+    if self._sequence is not None: self._batch.leave(self._sequence)
+    sequence = self._sequence = self._batch.join(prompt, most, sampling)
     said, decoder = "", self.tokenizer.decoder(begins=False)
     try:
-      for token in self.model.generate(prompt, most):
+      while came := self._batch.step():
+        token = came[0][1]
         if self.tokenizer.is_end(token): break
         piece = decoder.feed(token)
         said += piece
         if piece: yield piece
+        if self._sequence is not sequence: raise RuntimeError("the conversation began another answer, which ended this one")
       piece = decoder.end()
       said += piece
       if piece: yield piece
-    finally: self.messages = messages + [{"role": "assistant", "content": said}]
+    finally:
+      self._batch.leave(sequence)
+      self.messages = messages + [{"role": "assistant", "content": said}]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import math
 import operator
 import os
@@ -16,6 +17,7 @@ from ..variable import Size, Variable
 from .config import Config, config_of
 from .gguf import stored_in
 from .packed import Factor, Packed, on_daemon
+from .places import Places, Span
 
 CHUNK = 32  # tokens of a prompt that are computed at once; where a prompt has fewer, the others are computed in vain
 FEW = 8     # so many tokens are computed one by one
@@ -71,7 +73,6 @@ class Model:
     if factors is not None: self._must_be("rope_freqs.weight", (c.rotated // 2,))
     self._global = _angles(c, c.base, c.scale, self.max_context, factors)
     self._local = _angles(c, c.kind.local_base, 1.0, self.max_context, None) if c.window and c.kind.period else self._global
-    self._caches = [Tensor.zeros(2, c.shared_heads, self.max_context, c.head_width).contiguous().realize() for _ in range(c.layers)]
     self._seen: list[int] = []  # the tokens whose keys and values the cache has
     self._is_whole = True  # whether the caches have contents: the daemon loses those that a run wrote as it was cut off
     self._turn = 0  # the number of the generation that the cache belongs to
@@ -114,35 +115,22 @@ class Model:
       turned = (a * cos - b * sin).cat(a * sin + b * cos, dim=-1)
     return turned if n == self.config.head_width else turned.cat(x[..., n:], dim=-1)
 
-  def _attention(self, x: Tensor, layer: int, at: Size | int) -> Tensor:
+  def _attention(self, x: Tensor, layer: int, places: Places) -> Tensor:
     c, name, count = self.config, f"blk.{layer}.", x.shape[0]
     factor = Factor(x)
     q, k, v = (self._linear(factor, name + part) for part in ("attn_q", "attn_k", "attn_v"))
     if c.kind.norm_all: q, k = self._norm(q, name + "attn_q_norm.weight"), self._norm(k, name + "attn_k_norm.weight")
     q, k, v = q.reshape(count, c.heads, c.head_width), k.reshape(count, c.shared_heads, c.head_width), v.reshape(count, c.shared_heads, c.head_width)
     if c.kind.norm_heads: q, k = self._norm(q, name + "attn_q_norm.weight"), self._norm(k, name + "attn_k_norm.weight")
-    angles = (self._local if c.is_local(layer) else self._global)[at:at + count]
+    angles = places.angles(self._local if c.is_local(layer) else self._global)
     q, k = self._turned(q, angles), self._turned(k, angles)
-    cache = self._caches[layer]
-    cache[:, :, at:at + count].assign(Tensor.stack(k, v).transpose(1, 2))
-    keys, values = cache[0, :, :at + count], cache[1, :, :at + count]
-    # Heads that share keys lie side by side.
-    q = q.transpose(0, 1).reshape(c.shared_heads, c.heads // c.shared_heads, count, c.head_width)
-    scores = q.matmul(keys.unsqueeze(1).transpose(-1, -2)) * c.head_width ** -0.5
-    if count != 1 or c.is_local(layer):
-      own = (Tensor.arange(count) + at).reshape(-1, 1)
-      seen = Tensor.arange(at + count).reshape(1, -1)
-      visible = seen <= own
-      if c.is_local(layer): visible = visible & (seen > own - c.window)
-      scores = visible.where(scores, -math.inf)
-    out = scores.softmax(-1).matmul(values.unsqueeze(1))
-    return self._linear(Factor(out.reshape(c.heads, count, c.head_width).transpose(0, 1).reshape(count, c.heads * c.head_width)), name + "attn_output")
+    return self._linear(Factor(places.attend(layer, q, k, v)), name + "attn_output")
 
-  def _layer(self, x: Tensor, layer: int, at: Size | int) -> Tensor:
+  def _layer(self, x: Tensor, layer: int, places: Places) -> Tensor:
     c, name = self.config, f"blk.{layer}."
     def after(y: Tensor, norm: str) -> Tensor: return self._norm(y, name + norm) if c.kind.norm_after else y
     h = self._norm(x, name + "attn_norm.weight") if c.kind.norm_before else x
-    x = x + after(self._attention(h, layer, at), "post_attention_norm.weight")
+    x = x + after(self._attention(h, layer, places), "post_attention_norm.weight")
     factor = Factor(self._norm(x, name + "ffn_norm.weight") if c.kind.norm_before else x)
     gate = self._linear(factor, name + "ffn_gate")
     h = (gate.gelu() if c.kind.gelu else gate.silu()) * self._linear(factor, name + "ffn_up")
@@ -151,29 +139,36 @@ class Model:
   def logits(self, tokens: Tensor, at: Size | int, count: Size | int | None = None) -> Tensor:
     """The scores of all words behind the last of the first `count` tokens (all of them if None), of which the first is at position `at`, as (words,). The keys and values
     of the tokens go to the cache, which must have those of all positions before; realise `caches` with the result. Tokens behind the first `count` leave nothing of use there."""
+    places = Span(self.config, self.caches, 0, at, tokens.shape[0])
+    return self.scores(tokens, places, tokens.shape[0] if count is None else count).reshape(self.config.words)
+
+  def scores(self, tokens: Tensor, places: Places, behind: Size | int | None = None) -> Tensor:
+    """The scores of all words behind each of the tokens (count,), as (count, words), or behind the first `behind` tokens alone, as (1, words). `places` stores keys and values:
+    realise its caches with the result."""
     c = self.config
     embedding = self._packed["token_embd.weight"].tensor() if "token_embd.weight" in self._packed else self._w["token_embd.weight"]
     x = embedding[tokens].float().contiguous()
     if c.kind.scaled_embedding: x = x * math.sqrt(c.width)
-    for layer in range(c.layers): x = self._layer(x, layer, at)
-    x = x[-1:] if count is None else x[count - 1:count]
-    return self._product(Factor(self._norm(x, "output_norm.weight")), self._words_by).reshape(c.words)
+    for layer in range(c.layers): x = self._layer(x, layer, places)
+    if behind is not None: x = x[behind - 1:behind]
+    return self._product(Factor(self._norm(x, "output_norm.weight")), self._words_by)
 
-  @property
+  @functools.cached_property
   def caches(self) -> list[Tensor]:
-    """Keys and values of each layer, (2, shared heads, max_context, elements of a head)."""
-    return self._caches
+    """Keys and values of each layer, (1, 2, shared heads, max_context, elements of a head). The first use makes them: a model that a Batch computes with needs none of its own."""
+    c = self.config
+    return [Tensor.zeros(1, 2, c.shared_heads, self.max_context, c.head_width).contiguous().realize() for _ in range(c.layers)]
 
   def _greedy(self, tokens: Tensor, at: Size | int, count: Size | int | None = None) -> Tensor:
     token = self.logits(tokens, at, count).argmax(-1).cast(dtypes.int32).reshape(1)
-    Tensor.realize(token, *self._caches)
+    Tensor.realize(token, *self.caches)
     return token
 
   def _repair(self) -> None:
     """Gives the caches contents again, in the memory that the recordings use."""
     if self._is_whole: return
-    for cache in self._caches: cache.assign(Tensor.zeros(*cache.shape))
-    Tensor.realize(*self._caches)
+    for cache in self.caches: cache.assign(Tensor.zeros(*cache.shape))
+    Tensor.realize(*self.caches)
     self._is_whole = True
 
   def _prefill(self, prompt: list[int]) -> Tensor:
