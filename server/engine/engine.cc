@@ -46,6 +46,16 @@ GraphLimits GraphLimitsOf(const Config& config, Quota& total) {
   return out;
 }
 
+ContentStore::Limits ContentLimitsOf(const Config& config) {
+  const int64_t memory = config.content_memory_bytes();
+  return {.memory_bytes = memory > 0 ? memory : config.limits_total_bytes() / 2,
+          .disk_bytes = config.content_disk_bytes()};
+}
+
+std::string ContentFolderOf(const Config& config) {
+  return config.server_data_dir().empty() ? "" : Cat(config.server_data_dir(), "/contents");
+}
+
 int CompileThreads(const Config& config) {
   // The thread that asks for kernels also compiles.
   const int64_t wanted = config.compile_threads();
@@ -145,9 +155,11 @@ Engine::Engine(const Config& config, std::unique_ptr<GraphCompiler> graph_compil
       operate_{.cache{*store_, *graph_compiler_, devices_, compile_.tuning(), tuning_.tuner.get()},
                .tune{{.owner = LeaseOwner()}, compile_, *store_},
                .speeds = MeasuredSpeeds(*store_)},
+      contents_(ContentFolderOf(config), ContentLimitsOf(config), clients_.bytes),
       sessions_(SessionOptionsOf(config), clients_.bytes, task_pool_),
-      losses_(devices_, compile_, sessions_),
+      losses_(devices_, compile_, contents_, sessions_),
       buffers_(devices_, clients_.preemptible, losses_),
+      content_calls_(contents_, devices_, buffers_),
       programs_({.settings = settings_,
                  .gate = gate_,
                  .graph_compiler = *graph_compiler_,
@@ -186,6 +198,7 @@ Engine::Engine(const Config& config, std::unique_ptr<GraphCompiler> graph_compil
                .sessions = sessions_,
                .watch = runs_.watch(),
                .losses = losses_,
+               .contents = contents_,
                .task_pool = task_pool_,
                .pools = Pools()}),
       gauges_({.store = *store_,
@@ -196,9 +209,15 @@ Engine::Engine(const Config& config, std::unique_ptr<GraphCompiler> graph_compil
                .maybe_workers = tuning_.workers.get(),
                .maybe_forks = forks,
                .pools = Pools(),
-               .also = [this] { Publish(health_.GetReadiness(false)); }}) {
+               .also = [this] {
+                 Publish(health_.GetReadiness(false));
+                 contents_.Publish();
+               }}) {
   operate_.cache.set_pinned_percent(config.cache_pinned_percent());
-  clients_.bytes.set_reclaim([this] { return sessions_.Reclaim(); });
+  clients_.bytes.set_reclaim([this] {
+    const bool contents = contents_.Drop();
+    return sessions_.Reclaim() || contents;
+  });
 }
 
 Engine::~Engine() { Drain(std::chrono::steady_clock::time_point::max()); }
@@ -219,6 +238,7 @@ void Engine::Reload(const Config& config) {
   clients_.rates.set_per_second(config.limits_peer_requests_per_s());
   clients_.bytes.set_limit(config.limits_total_bytes());
   sessions_.set_options(SessionOptionsOf(config));
+  contents_.set_limits(ContentLimitsOf(config));
 }
 
 Engine::Drained Engine::Drain(std::chrono::steady_clock::time_point deadline) {
