@@ -219,6 +219,7 @@ absl::StatusOr<Session::Opened> Session::OpenAnother() {
   {
     MutexLock lock(mutex_);
     restarted = std::exchange(instance_, hello.instance()) != hello.instance();
+    content_key_ = hello.content_key();
   }
   max_message_bytes_.store(hello.limits().max_message_bytes(), std::memory_order_relaxed);
   Note(response);
@@ -315,6 +316,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Open(ConnectOptions options) {
   {
     MutexLock lock(s.mutex_);
     s.instance_ = s.hello_.instance();
+    s.content_key_ = s.hello_.content_key();
   }
   s.Note(session);
   s.ttl_ = std::chrono::milliseconds(std::max<uint64_t>(session.ttl_ms(), 300));
