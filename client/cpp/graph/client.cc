@@ -65,8 +65,8 @@ Tensor Client::FromBytes(Dtype dtype, Dims dims, std::string_view bytes, Site si
 
 absl::StatusOr<std::vector<Tensor>> Client::Constants(std::span<const HostBytes> contents,
                                                       std::string_view device, Site site) {
-  const std::string place =
-      device.empty() ? graph_->options().device : DeviceName(std::string(device));
+  std::string place = device.empty() ? graph_->options().device : DeviceName(device);
+  if (place == graph_->executor().default_device()) place.clear();  // as of all other tensors
   for (const HostBytes& c : contents) {
     const absl::Status fits = CheckBytes(c.dtype, c.dims, c.bytes);
     if (!fits.ok()) return Located("Constants", site, fits);

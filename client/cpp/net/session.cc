@@ -408,6 +408,20 @@ absl::StatusOr<std::string> Session::Download(uint64_t handle, uint64_t bytes) {
   return Explained(status);
 }
 
+Session::Lease Session::lease() const {
+  MutexLock lock(mutex_);
+  return {session_id_, content_key_};
+}
+
+absl::StatusOr<v1::OpenContentsResponse> Session::OpenContents(v1::OpenContentsRequest& request) {
+  request.set_session_id(id());
+  v1::OpenContentsResponse response;
+  const grpc::Status status =
+      CallOnce(&v1::UopdService::Stub::OpenContents, request, &response, true);
+  if (!status.ok()) return Explained(status);
+  return response;
+}
+
 absl::Status Session::CancelExecute(uint64_t request_id) {
   v1::CancelExecuteRequest request;
   request.set_session_id(id());

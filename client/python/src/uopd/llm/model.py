@@ -14,7 +14,7 @@ from ..jit import TinyJit
 from ..tensor import Tensor
 from ..variable import Size, Variable
 from .config import Config, config_of
-from .gguf import Stored, stored_in
+from .gguf import on_daemon, stored_in
 
 CHUNK = 32  # tokens of a prompt that are computed at once
 AHEAD = 2   # tokens that are asked for before the one that is waited for has come
@@ -80,7 +80,7 @@ class Model:
     words = stored.get("token_embd.weight")
     if words is None: raise ValueError("the GGUF file has no tensor `token_embd.weight`")
     config = config_of(values, words.shape[0])
-    return Model(config, {name: s.on_daemon(device) for name, s in stored.items()}, max_context), values
+    return Model(config, on_daemon(stored, device), max_context), values
 
   def _must_be(self, name: str, shape: tuple[int, ...]) -> None:
     if self._w[name].shape != shape: raise ValueError(f"tensor `{name}` has the shape {self._w[name].shape}; {self.config.architecture} has {shape} there")
