@@ -178,7 +178,8 @@ Engine::Engine(const Config& config, std::unique_ptr<GraphCompiler> graph_compil
              .buffers = buffers_,
              .programs = programs_,
              .task_pool = task_pool_,
-             .makings = makings_}),
+             .makings = makings_,
+             .contents = contents_}),
       task_pool_(RunThreads(),
                  {.all = static_cast<size_t>(config.limits_waiting()),
                   .of_peer = static_cast<size_t>(config.limits_peer_waiting()),
@@ -215,8 +216,8 @@ Engine::Engine(const Config& config, std::unique_ptr<GraphCompiler> graph_compil
                }}) {
   operate_.cache.set_pinned_percent(config.cache_pinned_percent());
   clients_.bytes.set_reclaim([this] {
-    const bool contents = contents_.Drop();
-    return sessions_.Reclaim() || contents;
+    const bool kept = sessions_.Reclaim();  // which may be the last to use some contents
+    return contents_.Drop() || kept;
   });
 }
 

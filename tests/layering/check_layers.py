@@ -36,9 +36,9 @@ USES = {
     "server/engine/compile": ["server/engine/tune", "core/schedule"],
     "server/engine/report": ["server/engine/compile"],
     "server/engine/run": ["server/engine/report", "server/engine/session"],
-    "server/engine/kept": ["server/engine/run"],
+    "server/engine/kept": ["server/engine/run", "server/engine/content"],
     "server/engine/operate": ["server/engine/compile"],
-    "server/engine": ["server/engine/kept", "server/engine/content", "server/engine/operate"],
+    "server/engine": ["server/engine/kept", "server/engine/operate"],
     "server/worker": ["devices", "core/search", "core/schedule"],
     "server/net": ["core/base"],  # what faces clients and needs neither gRPC nor the engine
     "server/rpc": ["server/engine", "server/net", "proto"],

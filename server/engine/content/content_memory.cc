@@ -16,17 +16,21 @@ int64_t ChargedBytesOf(const HeldContent& held) {
 
 }  // namespace
 
-// Quotas count what Drop can free. The sums are right whoever comes first, because each change of
-// the users between none and some is counted once.
-ContentUse::ContentUse(ContentMemory& memory, std::shared_ptr<HeldContent> held)
-    : memory_(memory), held_(std::move(held)) {
-  if (held_->users.fetch_add(1) == 0) memory_.quota_.NoteReclaimable(-ChargedBytesOf(*held_));
+// Quotas count what can be freed: what no buffer uses. The sums are right whoever comes first,
+// because each change between no buffer and some is counted once.
+ContentUse::ContentUse(ContentMemory& memory, std::shared_ptr<HeldContent> held, Kind kind)
+    : memory_(memory), held_(std::move(held)), kind_(kind) {
+  held_->users.fetch_add(1);
+  if (kind_ == kBuffer && held_->buffers.fetch_add(1) == 0)
+    memory_.quota_.NoteReclaimable(-ChargedBytesOf(*held_));
   held_->last_use_ns.store(NowNs(), std::memory_order_relaxed);
 }
 
 ContentUse::~ContentUse() {
   held_->last_use_ns.store(NowNs(), std::memory_order_relaxed);
-  if (held_->users.fetch_sub(1) == 1) memory_.quota_.NoteReclaimable(ChargedBytesOf(*held_));
+  if (kind_ == kBuffer && held_->buffers.fetch_sub(1) == 1)
+    memory_.quota_.NoteReclaimable(ChargedBytesOf(*held_));
+  held_->users.fetch_sub(1);
 }
 
 std::optional<Digest> ContentMemory::TagOf(const Digest& sha256, uint64_t bytes) const {
@@ -45,17 +49,18 @@ std::shared_ptr<HeldContent> ContentMemory::FindLocked(const Digest& sha256,
   return held == at->second.end() ? nullptr : *held;
 }
 
-std::shared_ptr<const ContentUse> ContentMemory::Find(const Digest& sha256, DeviceState& device) {
+std::shared_ptr<const ContentUse> ContentMemory::Find(const Digest& sha256, DeviceState& device,
+                                                      ContentUse::Kind kind) {
   MutexLock lock(mu_);
   auto held = FindLocked(sha256, device);
   if (held == nullptr || !device.device().status().ok()) return nullptr;
-  return std::make_shared<const ContentUse>(*this, std::move(held));
+  return std::make_shared<const ContentUse>(*this, std::move(held), kind);
 }
 
 absl::StatusOr<std::shared_ptr<const ContentUse>> ContentMemory::Add(
-    const ContentHasher::Names& names, DeviceState& device,
-    std::shared_ptr<devices::Buffer> buffer) {
-  if (auto found = Find(names.sha256, device); found != nullptr) return found;
+    const ContentHasher::Names& names, DeviceState& device, std::shared_ptr<devices::Buffer> buffer,
+    ContentUse::Kind kind) {
+  if (auto found = Find(names.sha256, device, kind); found != nullptr) return found;
   auto made = std::make_shared<HeldContent>();
   made->names = names;
   made->allocation.device = &device;
@@ -72,7 +77,7 @@ absl::StatusOr<std::shared_ptr<const ContentUse>> ContentMemory::Add(
     ++held_;
     quota_.NoteReclaimable(bytes);  // as long as nobody uses it
   }
-  return std::make_shared<const ContentUse>(*this, std::move(held));
+  return std::make_shared<const ContentUse>(*this, std::move(held), kind);
 }
 
 ContentMemory::Taken ContentMemory::Take(absl::FunctionRef<bool(const HeldContent&)> which) {

@@ -6,6 +6,10 @@
 // nobody uses go when others need the room, the least recently used first, and all at once when
 // memory for anything else is short (Drop).
 //
+// What runs keep that was computed from contents lies here too, under names that no client can know
+// (kept/shared_values.h). A use of it ends when memory is short, so it counts as memory that can be
+// freed.
+//
 // Thread-safe. Outlives every ContentUse.
 #pragma once
 #include <atomic>
@@ -30,14 +34,20 @@ class ContentMemory;
 struct HeldContent {
   ContentHasher::Names names;
   Allocation allocation;
-  std::atomic<int> users{0};
+  std::atomic<int> users{0};    // of all kinds
+  std::atomic<int> buffers{0};  // users that are buffers of sessions
   std::atomic<int64_t> last_use_ns{0};
 };
 
 // One use of a content. While there is one, the content stays where it is.
 class ContentUse {
  public:
-  ContentUse(ContentMemory& memory, std::shared_ptr<HeldContent> held);
+  enum Kind : uint8_t {
+    kBuffer,  // of a session, or what is being written to the disk
+    kKept,    // by runs, until memory is short
+  };
+
+  ContentUse(ContentMemory& memory, std::shared_ptr<HeldContent> held, Kind kind);
   ~ContentUse();
   ContentUse(const ContentUse&) = delete;
   ContentUse& operator=(const ContentUse&) = delete;
@@ -48,6 +58,7 @@ class ContentUse {
  private:
   ContentMemory& memory_;
   const std::shared_ptr<HeldContent> held_;
+  const Kind kind_;
 };
 
 class ContentMemory {
@@ -67,13 +78,15 @@ class ContentMemory {
   // The tag of a content that is on any device. Nothing: there is none of this size.
   std::optional<Digest> TagOf(const Digest& sha256, uint64_t bytes) const UOPD_EXCLUDES(mu_);
   // Null: the device does not have it.
-  std::shared_ptr<const ContentUse> Find(const Digest& sha256, DeviceState& device)
+  std::shared_ptr<const ContentUse> Find(const Digest& sha256, DeviceState& device,
+                                         ContentUse::Kind kind = ContentUse::kBuffer)
       UOPD_EXCLUDES(mu_);
   // Takes a buffer with the contents. If there is one already, that is returned, and the buffer is
   // not needed. RESOURCE_EXHAUSTED: no room, or what is there is in use.
   absl::StatusOr<std::shared_ptr<const ContentUse>> Add(const ContentHasher::Names& names,
                                                         DeviceState& device,
-                                                        std::shared_ptr<devices::Buffer> buffer)
+                                                        std::shared_ptr<devices::Buffer> buffer,
+                                                        ContentUse::Kind kind = ContentUse::kBuffer)
       UOPD_EXCLUDES(mu_);
   // Frees all that nobody uses. True if there was any.
   bool Drop() UOPD_EXCLUDES(mu_);

@@ -18,7 +18,8 @@ absl::StatusOr<ContentStore::Bound> ContentStore::BoundTo(const Digest& sha256,
   out.allocation.buffer = use->buffer();
   UOPD_ASSIGN(
       out.allocation.charge,
-      Charge::TakeHere(of_session, ChargedBytes(static_cast<int64_t>(use->buffer()->size()))));
+      Charge::TakeHere(of_session, ChargedBytes(static_cast<int64_t>(use->buffer()->size())),
+                       ByteClass::kContents));
   out.constant = {.sha256 = sha256, .maybe_shared = std::move(use)};
   return out;
 }

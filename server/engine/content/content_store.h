@@ -64,6 +64,9 @@ class ContentStore {
   absl::StatusOr<Bound> Share(const Digest& sha256, std::shared_ptr<devices::Buffer> buffer,
                               DeviceState& device, Quota& of_session, const WorkLimits& limits);
 
+  // For values that are computed from contents (kept/shared_values.h).
+  ContentMemory& memory() { return memory_; }
+
   // Frees what nobody uses. True if there was any.
   bool Drop() { return memory_.Drop(); }
   void NoteLosses() { memory_.NoteLosses(); }

@@ -116,7 +116,10 @@ Charge::Charge(Quota& quota, int64_t bytes, ByteClass what)
 
 void Charge::Release() {
   if (quota_ == nullptr) return;
-  if (here_) return std::exchange(quota_, nullptr)->GiveHere(bytes_);
+  if (here_) {
+    if (what_ == ByteClass::kKept) quota_->NoteReclaimableHere(-bytes_);
+    return std::exchange(quota_, nullptr)->GiveHere(bytes_);
+  }
   if (what_ == ByteClass::kKept) quota_->NoteReclaimable(-bytes_);
   std::exchange(quota_, nullptr)->Give(bytes_);
   Held(what_).Add(-static_cast<double>(bytes_));

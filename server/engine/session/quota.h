@@ -53,6 +53,10 @@ class Quota {
   // sessions share counts once there, and here for each that uses it.
   absl::Status TakeHere(int64_t bytes);
   void GiveHere(int64_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
+  // NoteReclaimable for such bytes.
+  void NoteReclaimableHere(int64_t bytes) {
+    reclaimable_.fetch_add(bytes, std::memory_order_relaxed);
+  }
   // Counts charged bytes as those that `reclaim` can give back, here and in the larger quotas.
   // Negative: no longer.
   void NoteReclaimable(int64_t bytes);
@@ -99,11 +103,13 @@ class Charge {
     return Charge(quota, bytes, what);
   }
   // Quota::TakeHere. The bytes appear in no gauge: whoever has charged them counts them.
-  static absl::StatusOr<Charge> TakeHere(Quota& quota, int64_t bytes) {
+  static absl::StatusOr<Charge> TakeHere(Quota& quota, int64_t bytes, ByteClass what) {
     UOPD_TRY(quota.TakeHere(bytes));
+    if (what == ByteClass::kKept) quota.NoteReclaimableHere(bytes);
     Charge out;
     out.quota_ = &quota;
     out.bytes_ = bytes;
+    out.what_ = what;
     out.here_ = true;
     return out;
   }

@@ -93,6 +93,26 @@ TEST_F(ContentMemoryTest, WhatNobodyUsesGivesWayToOtherMemory) {
   EXPECT_FALSE(Has(1));
 }
 
+TEST_F(ContentMemoryTest, WhatRunsKeepCountsAsMemoryThatCanBeFreed) {
+  ASSERT_TRUE(Add(1).ok());
+  UsePtr kept = memory_.Find(Names(1).sha256, *device_, ContentUse::kKept);
+  EXPECT_FALSE(memory_.Drop());  // it is in use
+  total_.set_reclaim([&] {
+    kept = nullptr;
+    return memory_.Drop();
+  });
+  const int64_t all = total_.limit();
+  EXPECT_TRUE(Charge::Take(total_, all, ByteClass::kBuffers).ok());
+  EXPECT_FALSE(Has(1));
+  // A buffer of a session does not go, whatever else uses the content.
+  ASSERT_TRUE(Add(2).ok());
+  const UsePtr buffer = memory_.Find(Names(2).sha256, *device_);
+  kept = memory_.Find(Names(2).sha256, *device_, ContentUse::kKept);
+  EXPECT_FALSE(Charge::Take(total_, all, ByteClass::kBuffers).ok());
+  EXPECT_NE(kept, nullptr);  // nobody was asked for what cannot help
+  EXPECT_TRUE(Has(2));
+}
+
 TEST_F(ContentMemoryTest, ALargerContentThanTheLimitEvictsNothing) {
   ASSERT_TRUE(Add(1).ok());
   auto large = device_->device().Allocate(4 * kContentBytes, devices::MemoryKind::kDevice);

@@ -86,11 +86,12 @@ TEST(QuotaTest, WhatIsChargedHereDoesNotCountInLargerQuotas) {
   Quota total("total", 100);
   Quota session("session", 50, &total);
   {
-    auto shared = Charge::TakeHere(session, 40);
+    auto shared = Charge::TakeHere(session, 40, ByteClass::kContents);
     ASSERT_TRUE(shared.ok());
     EXPECT_EQ(session.used(), 40);
     EXPECT_EQ(total.used(), 0);
-    EXPECT_TRUE(absl::IsResourceExhausted(Charge::TakeHere(session, 11).status()));
+    EXPECT_TRUE(
+        absl::IsResourceExhausted(Charge::TakeHere(session, 11, ByteClass::kContents).status()));
     EXPECT_TRUE(absl::IsResourceExhausted(session.Take(11)));
     Charge moved = *std::move(shared);
     EXPECT_EQ(session.used(), 40);
