@@ -130,6 +130,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
   UOPD_ASSIGN(engine->instance_, RandomId());
   Publish(
       engine->health_.GetReadiness(false));  // so that the series exist before the first request
+  engine->contents_.Publish();
   if (config.compile_warm_up()) engine->compile_.WarmUp();
   return engine;
 }

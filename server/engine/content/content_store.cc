@@ -114,6 +114,9 @@ void ContentStore::WriteBehind(const ContentHasher::Names& names,
 }
 
 void ContentStore::Publish() const {
+  for (const char* outcome : {"memory", "disk", "needed", "added"})
+    metrics::ContentOpens({outcome});  // 0 from the start
+  for (const char* tier : {"memory", "disk"}) metrics::ContentEvictions({tier});
   const Usage now = usage();
   metrics::ContentBytes({"memory"}).Set(static_cast<double>(now.memory.bytes));
   metrics::ContentBytes({"used"}).Set(static_cast<double>(now.memory.used_bytes));
