@@ -100,17 +100,18 @@ absl::Status Connection::UploadContents(std::span<const Content> contents) {
   if (lease.content_key.empty()) return UploadAndWait(*this, contents, all);  // an older daemon
   NamedContents named(*session_, lease, contents);
   auto needed = named.Ask(all);
-  if (needed.ok() && !needed->empty()) {
-    UOPD_TRY(UploadAndWait(*this, contents, *needed));
-    needed = named.Ask(*needed);
+  absl::Status status = needed.status();
+  if (status.ok() && !needed->empty()) {
+    status = UploadAndWait(*this, contents, *needed);
+    if (status.ok()) needed = named.Ask(*needed);
+    if (status.ok()) status = needed.status();
   }
   other_bytes_.fetch_add(named.sent_bytes(), std::memory_order_relaxed);
   // Another session has nothing of what the one before had.
   const bool same = session_->lease().session_id == lease.session_id;
-  if (needed.ok() && needed->empty() && same) return absl::OkStatus();
-  if (!needed.ok() && same && !absl::IsUnimplemented(needed.status()) &&
-      !absl::IsFailedPrecondition(needed.status()))
-    return needed.status();
+  if (status.ok() && needed->empty() && same) return absl::OkStatus();
+  if (!status.ok() && same && !absl::IsUnimplemented(status) && !absl::IsFailedPrecondition(status))
+    return status;
   std::vector<uint64_t> handles;
   for (const Content& content : contents) handles.push_back(content.handle);
   Free(std::move(handles));
