@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "core/base/digest.h"
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include <algorithm>
 #include <bit>
 
 namespace uopd {
 namespace {
 
-constexpr uint32_t kRound[64] = {
+alignas(16) constexpr uint32_t kRound[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
     0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
@@ -15,6 +20,53 @@ constexpr uint32_t kRound[64] = {
     0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
+
+#if defined(__x86_64__)
+
+// The blocks by the instructions of the CPU: five to ten times as fast. One instruction does two
+// rounds. It has the eight words of the state in two registers, (a, b, e, f) and (c, d, g, h) from
+// the highest lane to the lowest, and gives the new (a, b, e, f); the old one is the new (c, d, g,
+// h). So after two instructions each variable has its meaning again.
+__attribute__((target("sha,sse4.1"))) void HashBlocksByInstructions(std::array<uint32_t, 8>& state,
+                                                                    const uint8_t* p,
+                                                                    size_t blocks) {
+  const auto lane = [](uint32_t word) { return static_cast<int>(word); };
+  const __m128i big_endian = _mm_set_epi8(12, 13, 14, 15, 8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3);
+  __m128i abef = _mm_set_epi32(lane(state[0]), lane(state[1]), lane(state[4]), lane(state[5]));
+  __m128i cdgh = _mm_set_epi32(lane(state[2]), lane(state[3]), lane(state[6]), lane(state[7]));
+  for (; blocks > 0; --blocks, p += 64) {
+    const __m128i abef_before = abef, cdgh_before = cdgh;
+    __m128i w[4];  // the last sixteen words of the message schedule
+    for (int i = 0; i < 4; ++i) {
+      w[i] = _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p) + i), big_endian);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) {
+      const __m128i round = _mm_load_si128(reinterpret_cast<const __m128i*>(kRound) + i);
+      const __m128i words = _mm_add_epi32(w[i % 4], round);
+      cdgh = _mm_sha256rnds2_epu32(cdgh, abef, words);
+      abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(words, 0x0E));
+      if (i >= 12) continue;
+      const __m128i seven_before = _mm_alignr_epi8(w[(i + 3) % 4], w[(i + 2) % 4], 4);
+      const __m128i sum =
+          _mm_add_epi32(_mm_sha256msg1_epu32(w[i % 4], w[(i + 1) % 4]), seven_before);
+      w[i % 4] = _mm_sha256msg2_epu32(sum, w[(i + 3) % 4]);
+    }
+    abef = _mm_add_epi32(abef, abef_before);
+    cdgh = _mm_add_epi32(cdgh, cdgh_before);
+  }
+  alignas(16) uint32_t high[4], low[4];
+  _mm_store_si128(reinterpret_cast<__m128i*>(high), abef);
+  _mm_store_si128(reinterpret_cast<__m128i*>(low), cdgh);
+  state = {high[3], high[2], low[3], low[2], high[1], high[0], low[1], low[0]};
+}
+
+bool HasShaInstructions() {
+  static const bool has = __builtin_cpu_supports("sha") && __builtin_cpu_supports("sse4.1");
+  return has;
+}
+
+#endif
 
 }  // namespace
 
@@ -38,6 +90,13 @@ bool Digest::FromBytes(std::string_view raw) {
 Hasher::Hasher()
     : state_{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
              0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19} {}
+
+void Hasher::Blocks(const uint8_t* p, size_t blocks) {
+#if defined(__x86_64__)
+  if (HasShaInstructions()) return HashBlocksByInstructions(state_, p, blocks);
+#endif
+  for (; blocks > 0; --blocks, p += 64) Block(p);
+}
 
 void Hasher::Block(const uint8_t* p) {
   uint32_t w[64];
@@ -80,10 +139,12 @@ void Hasher::Update(std::string_view data) {
     p += take;
     n -= take;
     if (tail_size_ < tail_.size()) return;
-    Block(tail_.data());
+    Blocks(tail_.data(), 1);
     tail_size_ = 0;
   }
-  for (; n >= 64; p += 64, n -= 64) Block(p);
+  Blocks(p, n / 64);
+  p += n / 64 * 64;
+  n %= 64;
   if (n > 0) std::memcpy(tail_.data(), p, n);
   tail_size_ = n;
 }

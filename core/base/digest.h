@@ -42,7 +42,8 @@ class Hasher {
   Digest Finish();  // leaves the hasher unusable
 
  private:
-  void Block(const uint8_t* p);
+  void Blocks(const uint8_t* p, size_t blocks);
+  void Block(const uint8_t* p);  // in C++ alone, for CPUs without instructions for it
   std::array<uint32_t, 8> state_;
   std::array<uint8_t, 64> tail_;
   size_t tail_size_ = 0;

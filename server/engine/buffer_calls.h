@@ -39,10 +39,11 @@ class BufferCalls {
   absl::Status ReadToArea(Session& session, uint64_t handle, uint64_t offset,
                           const AreaRange& range);
 
- private:
-  // Does `work` unless there is a loss to tell.
+  // Does `work` unless there is a loss to tell. Without memory it is done once more: it leaves
+  // nothing behind then.
   absl::Status Do(Session& session, absl::FunctionRef<absl::Status()> work);
 
+ private:
   DeviceSet& devices_;
   PreemptibleTable& preemptible_;
   Losses& losses_;

@@ -46,6 +46,16 @@ GraphLimits GraphLimitsOf(const Config& config, Quota& total) {
   return out;
 }
 
+ContentStore::Limits ContentLimitsOf(const Config& config) {
+  const int64_t memory = config.content_memory_bytes();
+  return {.memory_bytes = memory > 0 ? memory : config.limits_total_bytes() / 2,
+          .disk_bytes = config.content_disk_bytes()};
+}
+
+std::string ContentFolderOf(const Config& config) {
+  return config.server_data_dir().empty() ? "" : Cat(config.server_data_dir(), "/contents");
+}
+
 int CompileThreads(const Config& config) {
   // The thread that asks for kernels also compiles.
   const int64_t wanted = config.compile_threads();
@@ -120,6 +130,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
   UOPD_ASSIGN(engine->instance_, RandomId());
   Publish(
       engine->health_.GetReadiness(false));  // so that the series exist before the first request
+  engine->contents_.Publish();
   if (config.compile_warm_up()) engine->compile_.WarmUp();
   return engine;
 }
@@ -145,9 +156,11 @@ Engine::Engine(const Config& config, std::unique_ptr<GraphCompiler> graph_compil
       operate_{.cache{*store_, *graph_compiler_, devices_, compile_.tuning(), tuning_.tuner.get()},
                .tune{{.owner = LeaseOwner()}, compile_, *store_},
                .speeds = MeasuredSpeeds(*store_)},
+      contents_(ContentFolderOf(config), ContentLimitsOf(config), clients_.bytes),
       sessions_(SessionOptionsOf(config), clients_.bytes, task_pool_),
-      losses_(devices_, compile_, sessions_),
+      losses_(devices_, compile_, contents_, sessions_),
       buffers_(devices_, clients_.preemptible, losses_),
+      content_calls_(contents_, devices_, buffers_),
       programs_({.settings = settings_,
                  .gate = gate_,
                  .graph_compiler = *graph_compiler_,
@@ -166,7 +179,8 @@ Engine::Engine(const Config& config, std::unique_ptr<GraphCompiler> graph_compil
              .buffers = buffers_,
              .programs = programs_,
              .task_pool = task_pool_,
-             .makings = makings_}),
+             .makings = makings_,
+             .contents = contents_}),
       task_pool_(RunThreads(),
                  {.all = static_cast<size_t>(config.limits_waiting()),
                   .of_peer = static_cast<size_t>(config.limits_peer_waiting()),
@@ -186,6 +200,7 @@ Engine::Engine(const Config& config, std::unique_ptr<GraphCompiler> graph_compil
                .sessions = sessions_,
                .watch = runs_.watch(),
                .losses = losses_,
+               .contents = contents_,
                .task_pool = task_pool_,
                .pools = Pools()}),
       gauges_({.store = *store_,
@@ -196,9 +211,15 @@ Engine::Engine(const Config& config, std::unique_ptr<GraphCompiler> graph_compil
                .maybe_workers = tuning_.workers.get(),
                .maybe_forks = forks,
                .pools = Pools(),
-               .also = [this] { Publish(health_.GetReadiness(false)); }}) {
+               .also = [this] {
+                 Publish(health_.GetReadiness(false));
+                 contents_.Publish();
+               }}) {
   operate_.cache.set_pinned_percent(config.cache_pinned_percent());
-  clients_.bytes.set_reclaim([this] { return sessions_.Reclaim(); });
+  clients_.bytes.set_reclaim([this] {
+    const bool kept = sessions_.Reclaim();  // which may be the last to use some contents
+    return contents_.Drop() || kept;
+  });
 }
 
 Engine::~Engine() { Drain(std::chrono::steady_clock::time_point::max()); }
@@ -219,6 +240,7 @@ void Engine::Reload(const Config& config) {
   clients_.rates.set_per_second(config.limits_peer_requests_per_s());
   clients_.bytes.set_limit(config.limits_total_bytes());
   sessions_.set_options(SessionOptionsOf(config));
+  contents_.set_limits(ContentLimitsOf(config));
 }
 
 Engine::Drained Engine::Drain(std::chrono::steady_clock::time_point deadline) {

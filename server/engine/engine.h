@@ -3,7 +3,7 @@
 // server/rpc calls the parts.
 //
 //   gate, clients, tenants, settings   who may come in, and how much clients may take
-//   sessions, buffers                  what clients have here
+//   sessions, buffers, contents        what clients have here
 //   programs, runs                     graphs to programs, programs to results
 //   operate, health                    what operators see and do
 //
@@ -24,6 +24,8 @@
 #include "server/engine/buffer_calls.h"
 #include "server/engine/compile/compile_service.h"
 #include "server/engine/compile/schedule/key_explainer.h"
+#include "server/engine/content/content_store.h"
+#include "server/engine/content_calls.h"
 #include "server/engine/gauges.h"
 #include "server/engine/health.h"
 #include "server/engine/live_settings.h"
@@ -82,6 +84,8 @@ class Engine {
   TaskPool& task_pool() { return task_pool_; }
 
   BufferCalls& buffers() { return buffers_; }
+  ContentCalls& contents() { return content_calls_; }
+  const ContentStore& content_store() const { return contents_; }
   ProgramCalls& programs() { return programs_; }
   RunCalls& runs() { return runs_; }
   Health& health() { return health_; }
@@ -131,9 +135,11 @@ class Engine {
   KeyExplainer explainer_;
   CompileService compile_;
   Operate operate_;
+  ContentStore contents_;
   SessionTable sessions_;
   Losses losses_;
   BufferCalls buffers_;
+  ContentCalls content_calls_;
   ProgramCalls programs_;
   RunCalls runs_;
   // Declared last: the tasks of the pools use the members above, and end before these are

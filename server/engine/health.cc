@@ -144,6 +144,14 @@ DaemonStatus Health::Status() {
   out.most_cache_bytes = parts_.store.max_bytes();
   for (const cache::StatsSnapshot& stats : parts_.store.stats().Snapshot())
     out.cache_bytes += stats.bytes;
+  const ContentStore::Usage contents = parts_.contents.usage();
+  out.contents = {.memory_bytes = contents.memory.bytes,
+                  .used_bytes = contents.memory.used_bytes,
+                  .most_memory_bytes = contents.memory.most_bytes,
+                  .disk_bytes = contents.files.bytes,
+                  .most_disk_bytes = contents.files.most_bytes,
+                  .memory_contents = contents.memory.contents,
+                  .disk_contents = contents.files.contents};
   out.cluster = ClusterStatusOf(parts_.store.maybe_cluster());
   if (parts_.maybe_workers != nullptr) {
     out.workers = parts_.maybe_workers->Stats();

@@ -40,6 +40,7 @@ class Health {
     SessionTable& sessions;
     RunWatch& watch;
     Losses& losses;
+    const ContentStore& contents;
     const TaskPool& task_pool;
     NamedPools pools;
   };

@@ -13,6 +13,7 @@ void Losses::Note() {
   if (lost.empty()) return;
   for (const DeviceState* device : lost) compile_.DropProgramsOf(*device);
   sessions_.NoteLosses();
+  contents_.NoteLosses();
 }
 
 absl::Status Losses::Take(Session& session) {

@@ -8,6 +8,7 @@
 #pragma once
 #include "server/engine/base/device_set.h"
 #include "server/engine/compile/compile_service.h"
+#include "server/engine/content/content_store.h"
 #include "server/engine/session/session_table.h"
 
 namespace uopd::engine {
@@ -15,8 +16,9 @@ namespace uopd::engine {
 class Losses {
  public:
   // The arguments outlive this object.
-  Losses(DeviceSet& devices, CompileService& compile, SessionTable& sessions)
-      : devices_(devices), compile_(compile), sessions_(sessions) {}
+  Losses(DeviceSet& devices, CompileService& compile, ContentStore& contents,
+         SessionTable& sessions)
+      : devices_(devices), compile_(compile), contents_(contents), sessions_(sessions) {}
 
   // Lets go of everything that is on devices that were lost since the last call.
   void Note();
@@ -28,6 +30,7 @@ class Losses {
  private:
   DeviceSet& devices_;
   CompileService& compile_;
+  ContentStore& contents_;
   SessionTable& sessions_;
 };
 

@@ -95,7 +95,8 @@ std::shared_ptr<KeptRuns> RunCalls::KeptOf(Session& session) {
   // Only this function puts a Reclaimer there. Calls of a session come one at a time.
   if (auto found = session.kept()) return std::static_pointer_cast<KeptRuns>(found);
   auto made = std::make_shared<KeptRuns>(session.buffers(), session.shared_quota(),
-                                         parts_.settings.kept_bytes(), parts_.clients.preemptible);
+                                         parts_.settings.kept_bytes(), parts_.clients.preemptible,
+                                         shared_values_);
   session.set_kept(made);
   return made;
 }

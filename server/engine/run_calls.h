@@ -35,9 +35,12 @@ class RunCalls {
     ProgramCalls& programs;
     TaskPool& task_pool;
     TaskPool& makings;  // of kept values
+    ContentStore& contents;
   };
   explicit RunCalls(const Parts& parts)
-      : parts_(parts), kept_programs_(parts.compile, parts.devices) {}
+      : parts_(parts),
+        kept_programs_(parts.compile, parts.devices),
+        shared_values_(parts.contents.memory()) {}
 
   // Prepares the program if necessary, runs it, and calls `done` on any thread, perhaps before
   // Execute returns. Until then `request`, `session` and everything that `call` refers to stay
@@ -69,6 +72,7 @@ class RunCalls {
 
   const Parts parts_;
   KeptPrograms kept_programs_;
+  SharedValues shared_values_;
   RunWatch watch_;
 };
 

@@ -66,6 +66,18 @@ grpc::ServerUnaryReactor* Service::FreeBuffers(grpc::CallbackServerContext* cont
                       });
 }
 
+// Never on the thread that received it: contents are read and hashed.
+grpc::ServerUnaryReactor* Service::OpenContents(grpc::CallbackServerContext* context,
+                                                const v1::OpenContentsRequest* request,
+                                                v1::OpenContentsResponse* response) {
+  return ServeSession(
+      engine_, {context, Method::kOpenContents, *request, *response, watch_}, request->session_id(),
+      [] { return false; },
+      [=, this](RequestContext& call, Session& session) {
+        return rpc::OpenContents(engine_, session, call.limits(), *request, response);
+      });
+}
+
 grpc::ServerReadReactor<v1::UploadRequest>* Service::Upload(grpc::CallbackServerContext* context,
                                                             v1::UploadResponse* response) {
   return StartUpload(engine_, watch_, context, response);

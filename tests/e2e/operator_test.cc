@@ -71,6 +71,8 @@ TEST_F(OperatorE2eTest, StatusIsOnePage) {
   EXPECT_EQ(status["sessions"]["most"], 1000);
   EXPECT_EQ(status["memory"]["most_client_bytes"], 1 << 30);
   EXPECT_EQ(status["cache"]["state"], "ok");
+  EXPECT_EQ(status["contents"]["memory_contents"], 0);
+  EXPECT_EQ(status["contents"]["most_memory_bytes"], 1 << 29);  // half of what clients may have
   EXPECT_EQ(status["cluster"]["configured"], false);
   EXPECT_GT(status["pools"].size(), 2u);
   EXPECT_GT(status["workers"].size(), 2u);

@@ -18,13 +18,15 @@ class SlowLink:
       except OSError: return
       host, port = self.target.rsplit(":", 1)
       server = socket.create_connection((host, int(port)))
-      for a, b, rate in ((client, server, self.rate), (server, client, 0)): threading.Thread(target=self._copy, args=(a, b, rate), daemon=True).start()
+      for a, b, rate in ((client, server, self.rate), (server, client, 0)): threading.Thread(target=self._copy, args=(a, b, rate, a is client), daemon=True).start()
 
-  @staticmethod
-  def _copy(a, b, rate):
+  def _forwarded(self, data, to_daemon): pass
+
+  def _copy(self, a, b, rate, to_daemon):
     try:
       while data := a.recv(1 << 16):
         b.sendall(data)
+        self._forwarded(data, to_daemon)
         if rate: time.sleep(len(data) / rate)
     except OSError: pass
     for s in (a, b):

@@ -25,6 +25,21 @@ json Counts(const google::protobuf::RepeatedPtrField<v1::NamedCount>& counts) {
   return out;
 }
 
+json Contents(const v1::ContentStatus& contents) {
+  return {{"memory_bytes", contents.memory_bytes()},
+          {"used_bytes", contents.used_bytes()},
+          {"most_memory_bytes", contents.most_memory_bytes()},
+          {"memory_contents", contents.memory_contents()},
+          {"disk_bytes", contents.disk_bytes()},
+          {"most_disk_bytes", contents.most_disk_bytes()},
+          {"disk_contents", contents.disk_contents()},
+          {"opened", contents.opened()},
+          {"needed", contents.needed()},
+          {"added", contents.added()},
+          {"evicted", contents.evicted()},
+          {"damaged", contents.damaged()}};
+}
+
 // "1.5 MiB of 4.0 GiB".
 std::string Part(const json& used, const json& most) {
   return Cat(BytesText(used.get<uint64_t>()), " of ", BytesText(most.get<uint64_t>()));
@@ -73,6 +88,7 @@ json ToJson(const v1::GetStatusResponse& status) {
                 {"reason", status.cache_reason()},
                 {"size_bytes", status.cache_bytes()},
                 {"most_bytes", status.most_cache_bytes()}}},
+              {"contents", Contents(status.contents())},
               {"cluster", ToJson(status.cluster())},
               {"workers", json::array()},
               {"recent_failures", status.recent_failures()}};
@@ -201,6 +217,14 @@ std::string StatusPage(const json& status) {
   if (const auto reason = cache["reason"].get<std::string>(); !reason.empty())
     Append(line, ": ", reason);
   Line(out, "cache", line);
+  const json& contents = status["contents"];
+  const auto count = [&](const char* name) { return contents[name].get<uint64_t>(); };
+  Line(out, "constants",
+       Cat("memory: ", Part(contents["memory_bytes"], contents["most_memory_bytes"]), ", ",
+           BytesText(count("used_bytes")),
+           " in use; disk: ", Part(contents["disk_bytes"], contents["most_disk_bytes"]), "; ",
+           count("opened"), " opened, ", count("added"), " added, ", count("evicted"), " evicted, ",
+           count("damaged"), " damaged"));
   Line(out, "cluster", ClusterLine(status["cluster"]));
   for (const json& pool : status["workers"]) {
     Line(out, "workers",

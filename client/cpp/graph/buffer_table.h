@@ -31,6 +31,7 @@ struct ClientBuffer {
   // The contents, until the daemon is known to have them.
   std::shared_ptr<const std::string> data;
   bool on_daemon = false;  // it has the buffer, or a call that was submitted makes it
+  bool constant = false;   // no call may write it
   bool zeros = false;      // reads as zeros; the daemon gets it with the first request that uses it
   uint64_t counters = 0;   // the contents are the position of this many random numbers (random.h)
   uint64_t version = 0;    // counts the calls that write it

@@ -31,6 +31,14 @@ absl::StatusOr<uint64_t> SizeOf(Dtype dtype, const Dims& dims) {
   return static_cast<uint64_t>(n) * static_cast<uint64_t>(ir::ByteSize(dtype));
 }
 
+// INVALID_ARGUMENT if there is no such tensor, or the bytes are not those of one.
+absl::Status CheckBytes(Dtype dtype, const Dims& dims, std::string_view bytes) {
+  UOPD_ASSIGN(const uint64_t size, SizeOf(dtype, dims));
+  if (size == bytes.size()) return absl::OkStatus();
+  return absl::InvalidArgumentError(Cat("shape ", Text(dims), " of ", ir::Name(dtype), " takes ",
+                                        size, " bytes, not ", bytes.size()));
+}
+
 Tensor NewTensor(const std::shared_ptr<GraphState>& graph, ir::UOp u, std::string_view what,
                  Site site) {
   auto state = graph->NewTensor(u, graph->options().device);
@@ -47,19 +55,39 @@ Client::Client(std::shared_ptr<Executor> executor, ClientOptions options)
       }()) {}
 
 Tensor Client::FromBytes(Dtype dtype, Dims dims, std::string_view bytes, Site site) {
-  const auto size = SizeOf(dtype, dims);
-  if (!size.ok()) return Poisoned(graph_, Located("FromBytes", site, size.status()));
-  if (*size != bytes.size()) {
-    return Poisoned(
-        graph_,
-        Located("FromBytes", site,
-                absl::InvalidArgumentError(Cat("shape ", Text(dims), " of ", ir::Name(dtype),
-                                               " takes ", *size, " bytes, not ", bytes.size()))));
-  }
+  const absl::Status fits = CheckBytes(dtype, dims, bytes);
+  if (!fits.ok()) return Poisoned(graph_, Located("FromBytes", site, fits));
   if (graph_->SendsAtOnce(bytes.size()))
     return Tensor(graph_->NewUpload(dtype, std::move(dims), graph_->options().device, bytes));
   return Tensor(
       graph_->NewInput(dtype, std::move(dims), graph_->options().device, std::string(bytes)));
+}
+
+absl::StatusOr<std::vector<Tensor>> Client::Constants(std::span<const HostBytes> contents,
+                                                      std::string_view device, Site site) {
+  std::string place = device.empty() ? graph_->options().device : DeviceName(device);
+  if (place == graph_->executor().default_device()) place.clear();  // as of all other tensors
+  for (const HostBytes& c : contents) {
+    const absl::Status fits = CheckBytes(c.dtype, c.dims, c.bytes);
+    if (!fits.ok()) return Located("Constants", site, fits);
+  }
+  // The daemon has no empty buffers. What is recorded keeps its contents here.
+  std::vector<GraphState::Constant> sent;
+  const bool sends = graph_->SendsConstants();
+  for (const HostBytes& c : contents) {
+    if (sends && !c.bytes.empty()) sent.push_back({c.dtype, c.dims, c.bytes});
+  }
+  UOPD_ASSIGN(const auto made, graph_->NewConstants(sent, place));
+  std::vector<Tensor> out;
+  size_t next = 0;
+  for (const HostBytes& c : contents) {
+    if (sends && !c.bytes.empty()) {
+      out.push_back(Tensor(made[next++]));
+    } else {
+      out.push_back(Tensor(graph_->NewInput(c.dtype, c.dims, place, std::string(c.bytes))));
+    }
+  }
+  return out;
 }
 
 Tensor Client::Empty(Dims dims, Dtype dtype, Site site) {

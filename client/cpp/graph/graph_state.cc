@@ -153,6 +153,11 @@ absl::Status GraphState::Assign(TensorState& t, UOp value, UOp written) {
     }
     changes.emplace_back(&whole, Written(*ctx_, whole.uop, steps, given));
   }
+  for (const auto& [state, now] : changes) {
+    if (!InConstant(*state) || (Recorder() == nullptr && !IsState(*state))) continue;
+    return absl::InvalidArgumentError(
+        "a constant cannot be the state of a recorded function: assign to a copy of it");
+  }
   for (auto& [state, now] : changes) {
     // A tensor in pieces stays where it is; a part of it may be on other devices than its new
     // value.
@@ -171,7 +176,8 @@ absl::Status GraphState::Assign(TensorState& t, UOp value, UOp written) {
         !IsState(*state) &&
         std::any_of(changes.begin() + static_cast<std::ptrdiff_t>(i) + 1, changes.end(),
                     [old = state->uop](const auto& change) { return change.first->uop == old; });
-    if (IsStored(state->uop) && !state->replaces && !shares) state->replaces = state->uop;
+    if (IsStored(state->uop) && !state->replaces && !shares && !InConstant(*state))
+      state->replaces = state->uop;
     state->uop = now;
     state->since = now_;
     state->answer = {};
@@ -193,7 +199,11 @@ std::shared_ptr<TensorState> GraphState::NewInput(ir::Dtype dtype, ir::Dims dims
 }
 
 bool GraphState::SendsAtOnce(size_t bytes) const {
-  return bytes >= kSendAtOnce && Recorder() == nullptr && executor_->uploads_at_once();
+  return bytes >= kSendAtOnce && SendsConstants();
+}
+
+bool GraphState::SendsConstants() const {
+  return Recorder() == nullptr && executor_->uploads_at_once();
 }
 
 std::shared_ptr<TensorState> GraphState::NewUpload(ir::Dtype dtype, ir::Dims dims,
@@ -212,6 +222,42 @@ std::shared_ptr<TensorState> GraphState::NewUpload(ir::Dtype dtype, ir::Dims dim
   sent_.push_back(std::move(sent));
   stats_.uploaded_bytes += bytes.size();
   return NewTensor(buffer, std::move(device));
+}
+
+absl::StatusOr<std::vector<std::shared_ptr<TensorState>>> GraphState::NewConstants(
+    std::span<const Constant> constants, const std::string& device) {
+  Poll();
+  FreeDropped();
+  std::vector<Content> contents;
+  std::vector<UOp> buffers;
+  for (const Constant& c : constants) {
+    buffers.push_back(NewBuffer(c.dtype, c.dims, device, c.bytes.size()));
+    contents.push_back(
+        {buffers_.at(static_cast<uint64_t>(buffers.back().slot())).handle, device, c.bytes});
+  }
+  const absl::Status sent = executor_->UploadContents(contents);
+  std::vector<std::shared_ptr<TensorState>> out;
+  std::vector<uint64_t> unused;
+  for (const UOp buffer : buffers) {
+    const auto number = static_cast<uint64_t>(buffer.slot());
+    ClientBuffer& b = buffers_.at(number);
+    if (sent.ok()) {
+      b.on_daemon = b.constant = true;
+      out.push_back(NewTensor(buffer, device));
+    } else {
+      unused.push_back(b.handle);
+      Remove(number);
+    }
+  }
+  executor_->Free(std::move(unused));
+  UOPD_TRY(sent);
+  return out;
+}
+
+bool GraphState::InConstant(const TensorState& t) const {
+  if (!IsStored(t.uop)) return false;
+  return std::ranges::any_of(NumbersOf(t.uop),
+                             [this](uint64_t number) { return buffers_.at(number).constant; });
 }
 
 void GraphState::FreeDropped() {

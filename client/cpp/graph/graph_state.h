@@ -110,8 +110,18 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   // The same for large contents, which are sent to the daemon at once: they are copied once, and
   // not kept here. REQUIRES: SendsAtOnce.
   bool SendsAtOnce(size_t bytes) const;
+  bool SendsConstants() const;
   std::shared_ptr<TensorState> NewUpload(ir::Dtype dtype, ir::Dims dims, std::string device,
                                          std::string_view bytes);
+  // Tensors whose buffers no call may write, which the daemon keeps by their contents. Waits until
+  // the daemon has them. They cannot be assigned in place: an assignment gives them other memory.
+  struct Constant {
+    ir::Dtype dtype;
+    ir::Dims dims;
+    std::string_view bytes;  // not empty
+  };
+  absl::StatusOr<std::vector<std::shared_ptr<TensorState>>> NewConstants(
+      std::span<const Constant> constants, const std::string& device);
   // Verifies the nodes that were made since the last call. Returns the error of u, if it has one.
   absl::Status Verified(ir::UOp u);
   // The devices and pieces of u, as far as the client knows them: a device without a name is the
@@ -296,6 +306,8 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   absl::Status SubmitApart(std::span<TensorState* const> tensors);
   // The buffer has new contents. `assigned`: those of another value than its tensor had before.
   void NoteWritten(uint64_t number, bool assigned);
+  // Whether the tensor lies in memory that no call may write.
+  bool InConstant(const TensorState& t) const;
   // Whether replays find the tensor in its memory. An alias that is assigned gets memory of its
   // own, and leaves it to that tensor.
   bool IsState(const TensorState& t) const;

@@ -219,6 +219,7 @@ absl::StatusOr<Session::Opened> Session::OpenAnother() {
   {
     MutexLock lock(mutex_);
     restarted = std::exchange(instance_, hello.instance()) != hello.instance();
+    content_key_ = hello.content_key();
   }
   max_message_bytes_.store(hello.limits().max_message_bytes(), std::memory_order_relaxed);
   Note(response);
@@ -315,6 +316,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Open(ConnectOptions options) {
   {
     MutexLock lock(s.mutex_);
     s.instance_ = s.hello_.instance();
+    s.content_key_ = s.hello_.content_key();
   }
   s.Note(session);
   s.ttl_ = std::chrono::milliseconds(std::max<uint64_t>(session.ttl_ms(), 300));
@@ -404,6 +406,20 @@ absl::StatusOr<std::string> Session::Download(uint64_t handle, uint64_t bytes) {
     if (status.ok()) return out;
   } while (retry.Again(status));
   return Explained(status);
+}
+
+Session::Lease Session::lease() const {
+  MutexLock lock(mutex_);
+  return {session_id_, content_key_};
+}
+
+absl::StatusOr<v1::OpenContentsResponse> Session::OpenContents(v1::OpenContentsRequest& request) {
+  request.set_session_id(id());
+  v1::OpenContentsResponse response;
+  const grpc::Status status =
+      CallOnce(&v1::UopdService::Stub::OpenContents, request, &response, true);
+  if (!status.ok()) return Explained(status);
+  return response;
 }
 
 absl::Status Session::CancelExecute(uint64_t request_id) {

@@ -104,6 +104,14 @@ class Session {
   absl::StatusOr<v1::PrepareResponse> Prepare(v1::PrepareRequest& request);
   absl::Status Upload(uint64_t handle, std::string_view device, std::string_view bytes);
   absl::StatusOr<std::string> Download(uint64_t handle, uint64_t bytes);
+  // Fills in the session. May be repeated, also after an error.
+  absl::StatusOr<v1::OpenContentsResponse> OpenContents(v1::OpenContentsRequest& request);
+  // The session of now, and the key of its daemon for proofs about contents. No key: the daemon is
+  // an older one.
+  struct Lease {
+    std::string session_id, content_key;
+  };
+  Lease lease() const;
   // Ends the Execute of this request id, see uopd.proto.
   absl::Status CancelExecute(uint64_t request_id);
   // Waits for at most half a second.
@@ -215,6 +223,7 @@ class Session {
   // The daemon that has the session (HelloResponse.instance), and the session.
   std::string instance_ UOPD_GUARDED_BY(mutex_), session_id_ UOPD_GUARDED_BY(mutex_);
   std::string resume_token_ UOPD_GUARDED_BY(mutex_);
+  std::string content_key_ UOPD_GUARDED_BY(mutex_);  // HelloResponse.content_key
   Side side_ UOPD_GUARDED_BY(mutex_);
   std::atomic<bool> has_side_{false};  // the daemon gave a token at least once
   // Digests of graphs whose code has been shown.

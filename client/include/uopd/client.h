@@ -35,6 +35,22 @@ class Client {
   }
   Tensor FromBytes(Dtype dtype, Dims dims, std::string_view bytes, Site site = Site::current());
 
+  // Contents of a constant, row-major. The bytes stay where they are during the call.
+  struct HostBytes {
+    Dtype dtype = Dtype::F32;
+    Dims dims;
+    std::string_view bytes;
+  };
+  // Tensors that are read and not assigned, such as the weights of a model that is not trained. The
+  // daemon keeps their contents by name, also for other clients who can prove that they have them.
+  // What it has is not sent (docs/protocol.md, "Constants by content"). Waits until the daemon has
+  // all of them; many at once cost fewer round trips. An assignment gives a constant other memory;
+  // functions that are recorded cannot assign it. `device`: empty: that of new tensors.
+  // INVALID_ARGUMENT: a number of elements is wrong.
+  absl::StatusOr<std::vector<Tensor>> Constants(std::span<const HostBytes> contents,
+                                                std::string_view device = {},
+                                                Site site = Site::current());
+
   // Memory on the daemon to which nothing was written yet. It reads as zeros. It costs nothing
   // until a request uses it.
   Tensor Empty(Dims dims, Dtype dtype = Dtype::F32, Site site = Site::current());

@@ -87,6 +87,9 @@ class Connection final : public Executor {
                 std::shared_ptr<const std::string> bytes) override;
   bool uploads_at_once() const override { return true; }
   Future UploadCopy(uint64_t handle, std::string_view device, std::string_view bytes) override;
+  // Sends the SHA-256 of each content and a proof that this client has it (docs/protocol.md,
+  // "Constants by content"), and the bytes of those that the daemon needs.
+  absl::Status UploadContents(std::span<const Content> contents) override;
   void Free(std::vector<uint64_t> handles) override;
   Future Download(uint64_t handle, std::span<char> out) override;
   absl::Status Held(uint64_t handle) const override;

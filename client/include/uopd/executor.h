@@ -38,6 +38,14 @@ struct Argument {
   bool made = false;  // the call makes the contents; if it fails, the buffer has none
 };
 
+// Contents that calls only read. The bytes stay where they are until the call that gets them has
+// returned.
+struct Content {
+  uint64_t handle = 0;      // new
+  std::string_view device;  // empty: the daemon's default
+  std::string_view bytes;   // not empty
+};
+
 // One run of a graph.
 struct Call {
   std::string digest;                        // SHA-256 of the graph, 32 bytes
@@ -106,6 +114,14 @@ class Executor {
   // The same as Upload. It copies the bytes before it returns, and may wait for room meanwhile.
   virtual Future UploadCopy(uint64_t handle, std::string_view device, std::string_view bytes) {
     return Upload(handle, device, std::make_shared<const std::string>(bytes));
+  }
+  // Makes buffers that no call may write, and waits until the daemon has their contents. What the
+  // daemon has already, from whomever, need not be sent. After an error none of them may be used.
+  virtual absl::Status UploadContents(std::span<const Content> contents) {
+    absl::Status first;
+    for (const Content& content : contents)
+      first.Update(UploadCopy(content.handle, content.device, content.bytes).Wait());
+    return first;
   }
   // Frees buffers on the daemon, without an answer. A Call frees more cheaply.
   virtual void Free(std::vector<uint64_t> /*handles*/) {}

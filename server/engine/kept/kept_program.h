@@ -38,7 +38,7 @@ class KeptPrograms {
  public:
   // `compile` and `devices` outlive this object and everything that Get began.
   KeptPrograms(CompileService& compile, DeviceSet& devices) : compile_(compile), devices_(devices) {
-    for (const char* outcome : {"used", "made", "refused", "slower", "none"})
+    for (const char* outcome : {"used", "made", "shared", "refused", "slower", "none"})
       metrics::KeptRuns({outcome});  // 0 from the start
   }
 

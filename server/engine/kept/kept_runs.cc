@@ -202,6 +202,7 @@ KeptRuns::Decision KeptRuns::Begin(const Caller& caller, const ProgramKey& key,
   if (!TakesArguments(*main, call.arguments)) return {};
   auto variables = VariablesFor(*main, *program, call.variables);
   if (!variables) return {};
+  if (values == nullptr) values = Adopt(key, *divided, slots, now);
   if (values == nullptr) {
     KeptMake make;
     make.caller = caller;
@@ -233,6 +234,43 @@ std::vector<std::shared_ptr<devices::Buffer>> KeptRuns::MemoryOf(
   return out;
 }
 
+void KeptRuns::Use(std::vector<SharedValue> shared, Values& values) {
+  values.memory.clear();
+  for (SharedValue& value : shared) {
+    values.memory.push_back(std::move(value.allocation));
+    values.uses.push_back(std::move(value.use));
+  }
+}
+
+std::shared_ptr<KeptRuns::Values> KeptRuns::Adopt(const ProgramKey& key, const KeptProgram& divided,
+                                                  const std::vector<bool>& slots,
+                                                  const std::vector<Contents>& now) {
+  const auto name = SharedValues::NameOf(key, slots, now, buffers_);
+  if (!name || !MakeRoom(divided.bytes)) return nullptr;
+  std::vector<SharedValue> found =
+      shared_.Find(*name, *divided.device, divided.slot_bytes, *quota_);
+  if (found.empty()) return nullptr;
+  auto values = std::make_shared<Values>();
+  values->quota = quota_;
+  Use(std::move(found), *values);
+  values->name = name;
+  values->made_from = now;
+  values->bytes = divided.bytes;
+  values->made = true;
+  MutexLock lock(mu_);
+  State& state = StateOf(key);
+  state.values = values;
+  state.checked = now;
+  metrics::KeptRuns({"shared"}).Increment();
+  return values;
+}
+
+void KeptRuns::Share(Values& values) {
+  if (!values.name) return;
+  std::vector<SharedValue> shared = shared_.Share(*values.name, values.memory, *quota_);
+  if (!shared.empty()) Use(std::move(shared), values);
+}
+
 KeptRuns::Decision KeptRuns::Making(const ProgramKey& key, std::shared_ptr<KeptProgram> divided,
                                     const std::vector<bool>& slots, std::vector<Contents> now,
                                     KeptMake make) {
@@ -248,6 +286,7 @@ KeptRuns::Decision KeptRuns::Making(const ProgramKey& key, std::shared_ptr<KeptP
   auto values = std::make_shared<Values>();
   values->holding = preemptible_.New(divided->bytes);
   values->quota = quota_;
+  values->name = SharedValues::NameOf(key, slots, now, buffers_);
   values->made_from = std::move(now);
   values->bytes = divided->bytes;
   {
@@ -280,6 +319,8 @@ KeptRuns::Decision KeptRuns::Making(const ProgramKey& key, std::shared_ptr<KeptP
 std::shared_ptr<Preemptible> KeptRuns::Made(const ProgramKey& key,
                                             const std::shared_ptr<Values>& values,
                                             KeptMake::Outcome outcome) {
+  // Nobody else looks at the memory before the values are made.
+  if (outcome == KeptMake::Outcome::kSame) Share(*values);
   std::shared_ptr<Values> failed;  // freed after the lock is released
   MutexLock lock(mu_);
   const auto state = std::ranges::find(states_, key, &State::key);

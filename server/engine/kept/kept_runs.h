@@ -21,6 +21,9 @@
 // given up, and whoever needs the memory waits for the end of that (preemptible.h). A run for which
 // memory is short gives its kept values up and begins again as the undivided program.
 //
+// Values of a program whose stable slots are all constants (buffer_store.h) are made by one session
+// and used by all (shared_values.h).
+//
 // Thread-safe. The calls of a session come one at a time; Drop may come from any thread.
 #pragma once
 #include <algorithm>
@@ -33,6 +36,7 @@
 #include "server/engine/base/preemptible.h"
 #include "server/engine/kept/kept_make.h"
 #include "server/engine/kept/kept_program.h"
+#include "server/engine/kept/shared_values.h"
 #include "server/engine/kept/stable_slots.h"
 #include "server/engine/run/run_service.h"
 #include "server/engine/session/reclaimer.h"
@@ -68,11 +72,12 @@ class KeptRuns : public Reclaimer, public std::enable_shared_from_this<KeptRuns>
 
   // `max_bytes`: of all kept values of the session; 0: nothing is kept.
   KeptRuns(BufferStore& buffers, std::shared_ptr<Quota> quota, int64_t max_bytes,
-           PreemptibleTable& preemptible)
+           PreemptibleTable& preemptible, SharedValues& shared)
       : buffers_(buffers),
         quota_(std::move(quota)),
         max_bytes_(max_bytes),
-        preemptible_(preemptible) {}
+        preemptible_(preemptible),
+        shared_(shared) {}
 
   // Decides how a call of `program` runs.
   Decision Begin(const Caller& caller, const ProgramKey& key,
@@ -91,6 +96,8 @@ class KeptRuns : public Reclaimer, public std::enable_shared_from_this<KeptRuns>
     std::shared_ptr<Preemptible> holding;
     std::shared_ptr<Quota> quota;  // outlives the charges of `memory`
     std::vector<Allocation> memory;
+    std::vector<std::shared_ptr<const ContentUse>> uses;  // of memory that others use too
+    std::optional<Digest> name;       // in SharedValues; nothing: the values are of this session
     std::vector<Contents> made_from;  // by slot; those of slots that are not stable do not count
     int64_t bytes = 0;
     bool made = false;  // and may be used
@@ -127,6 +134,13 @@ class KeptRuns : public Reclaimer, public std::enable_shared_from_this<KeptRuns>
   std::vector<Contents> ContentsOf(const Program& program, const RunCall& call) const;
   static std::vector<std::shared_ptr<devices::Buffer>> MemoryOf(
       const std::shared_ptr<Values>& values);
+  // Values that another session has made from equal constants. Null: there are none.
+  std::shared_ptr<Values> Adopt(const ProgramKey& key, const KeptProgram& divided,
+                                const std::vector<bool>& slots, const std::vector<Contents>& now)
+      UOPD_EXCLUDES(mu_);
+  // Lets others use values that were made, if they have a name.
+  void Share(Values& values);
+  static void Use(std::vector<SharedValue> shared, Values& values);
   // The decision to make the values from these contents.
   Decision Making(const ProgramKey& key, std::shared_ptr<KeptProgram> divided,
                   const std::vector<bool>& slots, std::vector<Contents> now, KeptMake make)
@@ -144,6 +158,7 @@ class KeptRuns : public Reclaimer, public std::enable_shared_from_this<KeptRuns>
   const std::shared_ptr<Quota> quota_;
   const int64_t max_bytes_;
   PreemptibleTable& preemptible_;
+  SharedValues& shared_;
   Mutex mu_;
   std::list<State> states_ UOPD_GUARDED_BY(mu_);  // the one that was used last comes first
 };

@@ -39,6 +39,12 @@ struct DaemonStatus {
     std::string reason;
     devices::MemoryStats memory;
   };
+  // Constants that are kept by their contents, for all sessions.
+  struct Contents {
+    int64_t memory_bytes = 0, used_bytes = 0, most_memory_bytes = 0;
+    int64_t disk_bytes = 0, most_disk_bytes = 0;
+    size_t memory_contents = 0, disk_contents = 0;
+  };
   struct Pool {
     std::string name;
     size_t waiting = 0;
@@ -54,6 +60,7 @@ struct DaemonStatus {
   int64_t client_bytes = 0, most_client_bytes = 0, resident_bytes = 0;
   cache::Health cache;
   int64_t cache_bytes = 0, most_cache_bytes = 0;
+  Contents contents;
   ClusterStatus cluster;
   std::map<std::string, worker::SupervisorStats> workers;
   std::map<std::string, uint64_t> quarantined;  // by pool

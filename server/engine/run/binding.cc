@@ -121,6 +121,10 @@ absl::Status Binding::BindSlot(size_t i) {
                            bound.buffer->device().info().name, ", the slot on ",
                            slot.device->name()));
       }
+      if (slot.info.written || argument.data) {
+        absl::Status writable = buffers_.CheckWritable(argument.buffer);
+        if (!writable.ok()) return WithFrame(std::move(writable), Cat("binding slot ", i));
+      }
       return CheckContents(i);
     }
     bound.new_handle = argument.buffer;

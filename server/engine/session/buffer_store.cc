@@ -19,12 +19,6 @@ absl::Status CheckRange(uint64_t handle, const devices::Buffer& buffer, uint64_t
                                         " bytes"));
 }
 
-// True if the host may copy from and to the buffer itself. Calls of a session come in turn, so no
-// stream uses the buffer then.
-bool IsHostMemory(const devices::Buffer& buffer) {
-  return buffer.host_data() != nullptr && buffer.device().info().runs_inline;
-}
-
 }  // namespace
 
 absl::StatusOr<Allocation> Allocate(DeviceState& device, int64_t bytes, Quota& quota,
@@ -61,6 +55,10 @@ absl::Status FillZero(devices::Stream& stream, devices::Buffer& buffer, size_t o
   return stream.Fill(buffer, offset, buffer.size() - offset, std::byte{0});
 }
 
+bool IsHostMemory(const devices::Buffer& buffer) {
+  return buffer.host_data() != nullptr && buffer.device().info().runs_inline;
+}
+
 std::string NameHandles(std::span<const uint64_t> handles) {
   constexpr size_t kNamed = 8;
   std::string out;
@@ -73,8 +71,11 @@ std::string NameHandles(std::span<const uint64_t> handles) {
 
 BufferStore::~BufferStore() { Clear(); }
 
-void BufferStore::Count(const Allocation& allocation, int by) {
-  allocation.device->buffer_bytes().Add(by * static_cast<double>(allocation.buffer->size()));
+void BufferStore::Count(const Entry& entry, int by) {
+  const Allocation& allocation = entry.allocation;
+  const bool shared = entry.constant && entry.constant->maybe_shared != nullptr;
+  if (!shared)
+    allocation.device->buffer_bytes().Add(by * static_cast<double>(allocation.buffer->size()));
   const auto at =
       std::ranges::find(devices_, allocation.device, [](const auto& d) { return d.first; });
   if (at == devices_.end()) {
@@ -114,7 +115,46 @@ absl::Status BufferStore::Insert(uint64_t handle, Allocation allocation) {
   return Insert(handle, std::move(allocation), kAll);
 }
 
-absl::Status BufferStore::Insert(uint64_t handle, Allocation allocation, uint64_t filled) {
+absl::Status BufferStore::InsertConstant(uint64_t handle, Allocation allocation,
+                                         Constant constant) {
+  return Insert(handle, std::move(allocation), kAll, std::move(constant));
+}
+
+absl::Status BufferStore::MakeConstant(uint64_t handle, Allocation allocation, Constant constant) {
+  Allocation before;  // destroyed after the lock is released
+  {
+    MutexLock lock(mu_);
+    if (const auto it = buffers_.find(handle); it != buffers_.end()) {
+      Entry& entry = it->second;
+      Count(entry, -1);
+      if (allocation.buffer != nullptr) {
+        before = std::exchange(entry.allocation, std::move(allocation));
+      }
+      entry.constant = std::move(constant);
+      Count(entry, 1);
+      return absl::OkStatus();
+    }
+  }
+  return Missing(handle);
+}
+
+std::optional<Digest> BufferStore::ConstantOf(uint64_t handle) const {
+  MutexLock lock(mu_);
+  const auto it = buffers_.find(handle);
+  if (it == buffers_.end() || !it->second.constant) return std::nullopt;
+  return it->second.constant->sha256;
+}
+
+absl::Status BufferStore::CheckWritable(uint64_t handle) const {
+  const auto constant = ConstantOf(handle);
+  if (!constant) return absl::OkStatus();
+  return absl::InvalidArgumentError(Cat("buffer ", handle, " is a constant (SHA-256 ",
+                                        constant->Hex().substr(0, 12),
+                                        "...), which no call may write"));
+}
+
+absl::Status BufferStore::Insert(uint64_t handle, Allocation allocation, uint64_t filled,
+                                 std::optional<Constant> constant) {
   if (handle == 0) return absl::InvalidArgumentError("buffer handle (0) is not a handle");
   UOPD_TRY(CheckGone(handle));
   MutexLock lock(mu_);
@@ -126,7 +166,8 @@ absl::Status BufferStore::Insert(uint64_t handle, Allocation allocation, uint64_
   const auto [entry, added] = buffers_.try_emplace(handle, Entry{std::move(allocation), ++clock_});
   if (!added) return absl::InvalidArgumentError(Cat("buffer ", handle, " exists already"));
   SetFilled(entry->second, filled);
-  Count(entry->second.allocation, 1);
+  entry->second.constant = std::move(constant);
+  Count(entry->second, 1);
   return absl::OkStatus();
 }
 
@@ -243,7 +284,7 @@ bool BufferStore::NoteLosses() {
         Cat("device ", device->name(), " (", StatusText(device->device().status()), ")"));
     for (uint64_t handle : handles) {
       const auto it = buffers_.find(handle);
-      Count(it->second.allocation, -1);
+      Count(it->second, -1);
       SetFilled(it->second, kAll);
       dropped.push_back(std::move(it->second.allocation));
       buffers_.erase(it);
@@ -282,7 +323,7 @@ void BufferStore::Free(std::span<const uint64_t> handles) {
     if (!gone_.empty()) gone_.erase(handle);
     auto it = buffers_.find(handle);
     if (it == buffers_.end()) continue;
-    Count(it->second.allocation, -1);
+    Count(it->second, -1);
     SetFilled(it->second, kAll);
     buffers_.erase(it);
   }
@@ -290,7 +331,7 @@ void BufferStore::Free(std::span<const uint64_t> handles) {
 
 void BufferStore::Clear() {
   MutexLock lock(mu_);
-  for (const auto& [handle, entry] : buffers_) Count(entry.allocation, -1);
+  for (const auto& [handle, entry] : buffers_) Count(entry, -1);
   buffers_.clear();
   gone_.clear();
   untold_.clear();
@@ -300,6 +341,7 @@ void BufferStore::Clear() {
 absl::StatusOr<std::shared_ptr<devices::Buffer>> BufferStore::ForWrite(uint64_t handle,
                                                                        uint64_t offset,
                                                                        uint64_t bytes) {
+  UOPD_TRY(CheckWritable(handle));
   std::shared_ptr<devices::Buffer> buffer;
   bool leaves_a_gap = false;
   {

@@ -15,17 +15,22 @@
 // A buffer can be lost with its device. Then its memory is given up at once. The next call of the
 // session is told once, by TakeLoss, which devices and handles are lost. Every later use of such a
 // handle is DATA_LOSS too, until the handle is freed; after that it may name a new buffer.
+//
+// A buffer can be a constant: its contents have a name, their SHA-256, and no call may write it.
+// Its memory may belong to others, too (content/content_memory.h).
 #pragma once
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
+#include "core/base/digest.h"
 #include "core/base/mutex.h"
 #include "core/base/status.h"
 #include "server/engine/base/device_set.h"
@@ -51,8 +56,18 @@ absl::StatusOr<Allocation> Allocate(DeviceState& device, devices::Stream& stream
                                     Quota& quota);
 // Fills the bytes from `offset` to the end with zeroes.
 absl::Status FillZero(devices::Stream& stream, devices::Buffer& buffer, size_t offset = 0);
+// True if the host may copy from and to the buffer itself. Calls of a session come in turn, so no
+// stream uses the buffer then.
+bool IsHostMemory(const devices::Buffer& buffer);
 // The handles for a message: the first eight, and how many more there are. "3, 5 and 7 more".
 std::string NameHandles(std::span<const uint64_t> handles);
+
+// What a buffer is that no call may write.
+struct Constant {
+  Digest sha256;  // of its contents
+  // Keeps the memory for others that use it. Null: the memory is the session's own.
+  std::shared_ptr<const void> maybe_shared;
+};
 
 class BufferStore {
  public:
@@ -69,6 +84,17 @@ class BufferStore {
   // Makes a zero-filled buffer. INVALID_ARGUMENT: the handle is 0 or in use.
   absl::Status Create(uint64_t handle, DeviceState& device, uint64_t bytes) UOPD_EXCLUDES(mu_);
   absl::Status Insert(uint64_t handle, Allocation allocation) UOPD_EXCLUDES(mu_);
+  // The same for a buffer that is a constant.
+  absl::Status InsertConstant(uint64_t handle, Allocation allocation, Constant constant)
+      UOPD_EXCLUDES(mu_);
+  // Makes a buffer a constant. `allocation` has the same contents and takes the place of its
+  // memory; without a buffer, the memory stays. NOT_FOUND: an unknown handle.
+  absl::Status MakeConstant(uint64_t handle, Allocation allocation, Constant constant)
+      UOPD_EXCLUDES(mu_);
+  // The SHA-256 of the contents, if the buffer is a constant.
+  std::optional<Digest> ConstantOf(uint64_t handle) const UOPD_EXCLUDES(mu_);
+  // INVALID_ARGUMENT if the buffer is a constant. OK for unknown handles too.
+  absl::Status CheckWritable(uint64_t handle) const UOPD_EXCLUDES(mu_);
   // Makes a buffer that reads as zeroes, for an upload. INVALID_ARGUMENT: as Create.
   absl::Status CreateForUpload(uint64_t handle, DeviceState& device, uint64_t bytes)
       UOPD_EXCLUDES(mu_);
@@ -101,7 +127,8 @@ class BufferStore {
   void Clear() UOPD_EXCLUDES(mu_);
 
   // Copies into or out of a buffer, and waits. INVALID_ARGUMENT: bytes outside of the buffer.
-  // NOT_FOUND: an unknown handle. DATA_LOSS: reading lost contents.
+  // INVALID_ARGUMENT also for writing a constant. NOT_FOUND: an unknown handle. DATA_LOSS: reading
+  // lost contents.
   absl::Status Write(DeviceSet& devices, uint64_t handle, uint64_t offset, std::string_view data);
   absl::Status Read(DeviceSet& devices, uint64_t handle, uint64_t offset, std::span<char> out);
   // The same with a function that copies from or to other memory, which may be the buffer's own.
@@ -130,10 +157,12 @@ class BufferStore {
         kAll;          // bytes that have contents, from the first one on; the rest is not cleared
     std::string lost;  // why the contents are lost; empty: they are not
     uint64_t restored = 0;  // bytes uploaded since then, from the first one on
+    std::optional<Constant> constant{};
   };
   absl::StatusOr<Allocation> AllocateNew(uint64_t handle, DeviceState& device, uint64_t bytes)
       UOPD_EXCLUDES(mu_);
-  absl::Status Insert(uint64_t handle, Allocation allocation, uint64_t filled) UOPD_EXCLUDES(mu_);
+  absl::Status Insert(uint64_t handle, Allocation allocation, uint64_t filled,
+                      std::optional<Constant> constant = {}) UOPD_EXCLUDES(mu_);
   // The allocation of a buffer that a write at `offset` fills or overwrites. Clears what such a
   // write would leave out.
   absl::StatusOr<std::shared_ptr<devices::Buffer>> ForWrite(uint64_t handle, uint64_t offset,
@@ -142,8 +171,9 @@ class BufferStore {
   void Complete(uint64_t handle) UOPD_EXCLUDES(mu_);
   void Wrote(uint64_t handle, uint64_t offset, uint64_t bytes) UOPD_EXCLUDES(mu_);
 
-  // Counts one buffer more (1) or less (-1) on the device.
-  void Count(const Allocation& allocation, int by) UOPD_REQUIRES(mu_);
+  // Counts one buffer more (1) or less (-1) on the device. Shared memory is not counted: it is
+  // somebody else's.
+  void Count(const Entry& entry, int by) UOPD_REQUIRES(mu_);
 
   // Changes `filled`.
   void SetFilled(Entry& entry, uint64_t filled) UOPD_REQUIRES(mu_);

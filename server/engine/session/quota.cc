@@ -12,11 +12,11 @@ namespace {
 
 Gauge& Held(ByteClass what) {
   // In the order of ByteClass. Kept, because looking up a series takes a lock.
-  static const std::array<Gauge*, 7> gauges = {
+  static const std::array<Gauge*, 8> gauges = {
       &metrics::ClientBytes({"buffers"}), &metrics::ClientBytes({"messages"}),
       &metrics::ClientBytes({"answers"}), &metrics::ClientBytes({"results"}),
       &metrics::ClientBytes({"shared"}),  &metrics::ClientBytes({"graphs"}),
-      &metrics::ClientBytes({"kept"})};
+      &metrics::ClientBytes({"kept"}),    &metrics::ClientBytes({"contents"})};
   return *gauges[static_cast<size_t>(what)];
 }
 
@@ -38,27 +38,41 @@ Quota::Quota(std::string name, int64_t limit, std::shared_ptr<Quota> parent)
 absl::Status Quota::Take(int64_t bytes) {
   bool own = false;
   absl::Status status = TryTake(bytes, &own);
-  // Nobody must lose kept values for a charge that fails anyway. If a larger quota refuses, it has
-  // asked for them itself.
-  const bool helps =
-      own && bytes <= limit() - used() + reclaimable_.load(std::memory_order_relaxed);
-  if (!status.ok() && helps && reclaim_ && reclaim_()) status = TryTake(bytes, &own);
+  // If a larger quota refuses, it has asked for what can be given back itself.
+  if (!status.ok() && own && ReclaimFor(bytes)) status = TryTake(bytes, &own);
   if (!status.ok() && own) refused_.Increment();
   return status;
 }
 
-absl::Status Quota::TryTake(int64_t bytes, bool* own) {
+absl::Status Quota::TakeHere(int64_t bytes) {
+  absl::Status status = TryTakeHere(bytes);
+  if (!status.ok() && ReclaimFor(bytes)) status = TryTakeHere(bytes);
+  if (!status.ok()) refused_.Increment();
+  return status;
+}
+
+bool Quota::ReclaimFor(int64_t bytes) {
+  const bool helps = bytes <= limit() - used() + reclaimable_.load(std::memory_order_relaxed);
+  return helps && reclaim_ && reclaim_();
+}
+
+absl::Status Quota::TryTakeHere(int64_t bytes) {
   UOPD_CHECK(bytes >= 0);
   const int64_t limit = limit_.load(std::memory_order_relaxed);
   int64_t used = used_.load(std::memory_order_relaxed);
   do {
-    *own = used > limit || bytes > limit - used;
-    if (*own) {
+    if (used > limit || bytes > limit - used) {
       return absl::ResourceExhaustedError(Cat(bytes, " more bytes exceed ", name_, " (", limit,
                                               "), of which ", used, " are in use"));
     }
   } while (!used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
-  if (parent_ == nullptr) return absl::OkStatus();
+  return absl::OkStatus();
+}
+
+absl::Status Quota::TryTake(int64_t bytes, bool* own) {
+  absl::Status here = TryTakeHere(bytes);
+  *own = !here.ok();
+  if (!here.ok() || parent_ == nullptr) return here;
   absl::Status status = parent_->Take(bytes);
   if (!status.ok()) used_.fetch_sub(bytes, std::memory_order_relaxed);
   if (status.ok() && all_reclaimable_) parent_->NoteReclaimable(bytes);
@@ -102,6 +116,10 @@ Charge::Charge(Quota& quota, int64_t bytes, ByteClass what)
 
 void Charge::Release() {
   if (quota_ == nullptr) return;
+  if (here_) {
+    if (what_ == ByteClass::kKept) quota_->NoteReclaimableHere(-bytes_);
+    return std::exchange(quota_, nullptr)->GiveHere(bytes_);
+  }
   if (what_ == ByteClass::kKept) quota_->NoteReclaimable(-bytes_);
   std::exchange(quota_, nullptr)->Give(bytes_);
   Held(what_).Add(-static_cast<double>(bytes_));

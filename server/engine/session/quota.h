@@ -25,6 +25,7 @@ enum class ByteClass : uint8_t {
   kShared,    // memory that clients of the same machine share with the daemon
   kGraphs,    // graphs of some size that are being verified, scheduled and lowered
   kKept,      // values that runs keep for later runs; given back when memory is short
+  kContents,  // constants that sessions share (content/content_memory.h)
 };
 
 class Quota {
@@ -48,6 +49,14 @@ class Quota {
   // limit; then less is left for others.
   void TakeAlways(int64_t bytes);
   void Give(int64_t bytes);
+  // The same as Take and Give for bytes that somebody else has charged to the larger quotas: what
+  // sessions share counts once there, and here for each that uses it.
+  absl::Status TakeHere(int64_t bytes);
+  void GiveHere(int64_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
+  // NoteReclaimable for such bytes.
+  void NoteReclaimableHere(int64_t bytes) {
+    reclaimable_.fetch_add(bytes, std::memory_order_relaxed);
+  }
   // Counts charged bytes as those that `reclaim` can give back, here and in the larger quotas.
   // Negative: no longer.
   void NoteReclaimable(int64_t bytes);
@@ -67,6 +76,9 @@ class Quota {
  private:
   // *own: this quota refused, not a larger one.
   absl::Status TryTake(int64_t bytes, bool* own);
+  absl::Status TryTakeHere(int64_t bytes);
+  // Nobody must lose kept values for a charge that fails anyway.
+  bool ReclaimFor(int64_t bytes);
 
   const std::string name_;
   Counter& refused_;
@@ -90,14 +102,29 @@ class Charge {
     quota.TakeAlways(bytes);
     return Charge(quota, bytes, what);
   }
+  // Quota::TakeHere. The bytes appear in no gauge: whoever has charged them counts them.
+  static absl::StatusOr<Charge> TakeHere(Quota& quota, int64_t bytes, ByteClass what) {
+    UOPD_TRY(quota.TakeHere(bytes));
+    if (what == ByteClass::kKept) quota.NoteReclaimableHere(bytes);
+    Charge out;
+    out.quota_ = &quota;
+    out.bytes_ = bytes;
+    out.what_ = what;
+    out.here_ = true;
+    return out;
+  }
   ~Charge() { Release(); }
   Charge(Charge&& other) noexcept
-      : quota_(std::exchange(other.quota_, nullptr)), bytes_(other.bytes_), what_(other.what_) {}
+      : quota_(std::exchange(other.quota_, nullptr)),
+        bytes_(other.bytes_),
+        what_(other.what_),
+        here_(other.here_) {}
   Charge& operator=(Charge&& other) noexcept {
     Release();
     quota_ = std::exchange(other.quota_, nullptr);
     bytes_ = other.bytes_;
     what_ = other.what_;
+    here_ = other.here_;
     return *this;
   }
 
@@ -108,6 +135,7 @@ class Charge {
   Quota* quota_ = nullptr;  // null: nothing is charged
   int64_t bytes_ = 0;
   ByteClass what_ = ByteClass::kBuffers;
+  bool here_ = false;  // charged to this quota alone
 };
 
 }  // namespace uopd::engine

@@ -248,6 +248,7 @@ absl::Status Hello(engine::Engine& engine, const ServiceLimits& limits,
   response->set_ir_version(ir::kIrVersion);
   response->set_server("uopd " UOPD_VERSION);
   response->set_instance(engine.instance());
+  response->set_content_key(std::string(engine.content_store().key().view()));
   for (const devices::DeviceEntry& entry : engine.devices().List()) {
     v1::Device* out = response->add_devices();
     out->set_name(entry.name);
@@ -295,6 +296,24 @@ absl::Status OpenSession(engine::Engine& engine, const engine::Opener& opener, b
   UOPD_ASSIGN(std::string token, engine.sessions().NewSideToken(*session));
   response->mutable_side()->set_suffix(kSideSuffix);
   response->mutable_side()->set_token(std::move(token));
+  return absl::OkStatus();
+}
+
+absl::Status OpenContents(engine::Engine& engine, engine::Session& session,
+                          const WorkLimits& limits, const v1::OpenContentsRequest& request,
+                          v1::OpenContentsResponse* response) {
+  std::vector<engine::NamedContent> contents;
+  contents.reserve(static_cast<size_t>(request.contents_size()));
+  for (const v1::NamedContent& content : request.contents()) {
+    contents.push_back({.handle = content.buffer().handle(),
+                        .bytes = content.buffer().bytes(),
+                        .device = content.buffer().device(),
+                        .sha256 = content.sha256(),
+                        .proof = content.proof()});
+  }
+  UOPD_ASSIGN(const std::vector<uint32_t> needed,
+              engine.contents().Open(session, contents, limits));
+  response->mutable_needed()->Add(needed.begin(), needed.end());
   return absl::OkStatus();
 }
 

@@ -23,6 +23,9 @@ absl::Status Hello(engine::Engine& engine, const ServiceLimits& limits,
 // `side`: the daemon has a side socket, so the answer has a token for it.
 absl::Status OpenSession(engine::Engine& engine, const engine::Opener& opener, bool side,
                          const v1::OpenSessionRequest& request, v1::OpenSessionResponse* response);
+absl::Status OpenContents(engine::Engine& engine, engine::Session& session,
+                          const WorkLimits& limits, const v1::OpenContentsRequest& request,
+                          v1::OpenContentsResponse* response);
 absl::Status CreateBuffers(engine::Engine& engine, engine::Session& session,
                            const v1::CreateBuffersRequest& request);
 void FreeBuffers(engine::Session& session, const v1::FreeBuffersRequest& request);

@@ -11,6 +11,7 @@
 
 #include "core/base/telemetry/log.h"
 #include "core/base/telemetry/log_tail.h"
+#include "core/base/telemetry/metrics.h"
 #include "core/base/text.h"
 #include "server/rpc/cache/cache_messages.h"
 #include "server/rpc/call/calls.h"
@@ -85,6 +86,24 @@ void FillWorkers(const DaemonStatus& status, v1::GetStatusResponse* out) {
   }
 }
 
+// The counts are those of the metrics.
+void FillContents(const DaemonStatus::Contents& contents, v1::ContentStatus* out) {
+  out->set_memory_bytes(FromSigned(contents.memory_bytes));
+  out->set_used_bytes(FromSigned(contents.used_bytes));
+  out->set_most_memory_bytes(FromSigned(contents.most_memory_bytes));
+  out->set_memory_contents(contents.memory_contents);
+  out->set_disk_bytes(FromSigned(contents.disk_bytes));
+  out->set_most_disk_bytes(FromSigned(contents.most_disk_bytes));
+  out->set_disk_contents(contents.disk_contents);
+  out->set_opened(metrics::ContentOpens({"memory"}).value() +
+                  metrics::ContentOpens({"disk"}).value());
+  out->set_needed(metrics::ContentOpens({"needed"}).value());
+  out->set_added(metrics::ContentOpens({"added"}).value());
+  out->set_evicted(metrics::ContentEvictions({"memory"}).value() +
+                   metrics::ContentEvictions({"disk"}).value());
+  out->set_damaged(metrics::ContentDamaged().value());
+}
+
 void FillStatus(const DaemonStatus& status, v1::GetStatusResponse* out) {
   out->set_state(Name(status.state));
   for (const std::string& reason : status.reasons) out->add_reasons(Printable(reason));
@@ -106,6 +125,7 @@ void FillStatus(const DaemonStatus& status, v1::GetStatusResponse* out) {
   out->set_cache_reason(Printable(status.cache.reason));
   out->set_cache_bytes(FromSigned(status.cache_bytes));
   out->set_most_cache_bytes(FromSigned(status.most_cache_bytes));
+  FillContents(status.contents, out->mutable_contents());
   FillCluster(status.cluster, out->mutable_cluster());
   FillWorkers(status, out);
   out->set_recent_failures(status.recent_failures);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Every call with senseless numbers and texts: sizes, offsets, handles, tokens, digests.
+#include "core/base/digest.h"
 #include "core/base/text.h"
 #include "tests/chaos/actor.h"
 #include "tests/chaos/guest.h"
@@ -63,6 +64,23 @@ class Odd {
     return out;
   }
 
+  // Some are the contents of uploads, with their SHA-256 or another one.
+  v1::OpenContentsRequest ContentsMessage() {
+    v1::OpenContentsRequest out;
+    out.set_session_id(Session());
+    for (uint64_t n = Below(Below(20) == 0 ? 5000 : 6); n > 0; --n) {
+      v1::NamedContent& content = *out.add_contents();
+      const std::string uploaded(Below(100), 'x');
+      content.mutable_buffer()->set_handle(Handle());
+      content.mutable_buffer()->set_bytes(Below(3) == 0 ? Number() : uploaded.size());
+      content.mutable_buffer()->set_device(Device());
+      content.set_sha256(Below(4) == 0 ? Text() : std::string(HashBytes(uploaded).view()));
+      if (Below(2) == 0)
+        content.set_proof(Below(4) == 0 ? Text() : std::string(HashBytes("proof").view()));
+    }
+    return out;
+  }
+
   v1::ExecuteRequest ExecuteMessage() {
     v1::ExecuteRequest out;
     out.set_session_id(Session());
@@ -93,7 +111,7 @@ class Odd {
   }
 
   void OneCall() {
-    switch (Below(11)) {
+    switch (Below(12)) {
       case 0: {
         v1::HelloRequest request;
         request.set_api_version_min(static_cast<uint32_t>(Below(3)));
@@ -143,6 +161,8 @@ class Odd {
         if (Below(2) == 0) request.mutable_b()->set_graph(Text());
         return Unary(&Stub::ExplainCache, request, "ExplainCache");
       }
+      case 10:
+        return Unary(&Stub::OpenContents, ContentsMessage(), "OpenContents");
       default:
         return Unary(&Stub::Execute, ExecuteMessage(), "Execute");
     }

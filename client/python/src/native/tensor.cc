@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The handle of a tensor: properties, contents in and out, realising, gradients.
+#include <deque>
+
 #include "client/cpp/graph/build.h"
 #include "native/client.h"
 
@@ -24,6 +26,28 @@ Handle FromBuffer(const ClientHandle& client, int dtype, const Dims& dims, nb::h
   else
     WaitFor(make);
   return result;
+}
+
+// Of each constant: dtype, shape, and an object with the bytes.
+std::vector<Handle> Constants(const ClientHandle& client, const std::string& device,
+                              const std::vector<std::tuple<int, Dims, nb::object>>& constants) {
+  std::deque<Buffer> buffers;  // which cannot be moved
+  std::vector<client::Client::HostBytes> contents;
+  for (const auto& [dtype, dims, object] : constants) {
+    const auto bytes = buffers.emplace_back(object, false).bytes();
+    contents.push_back({static_cast<Dtype>(dtype), dims, {bytes.data(), bytes.size()}});
+  }
+  auto& c = client.get();
+  const Site site = CallerSite();
+  std::vector<Tensor> made;
+  WaitFor([&]() -> absl::Status {
+    const client::SiteScope scope(site);
+    UOPD_ASSIGN(made, c.Constants(contents, device, site));
+    return absl::OkStatus();
+  });
+  std::vector<Handle> out;
+  for (Tensor& t : made) out.push_back(Handle(std::move(t)));
+  return out;
 }
 
 void ReadInto(const Handle& x, nb::handle out) {
@@ -192,6 +216,7 @@ void BindTensor(nb::module_& m) {
       });
 
   m.def("from_buffer", &FromBuffer);
+  m.def("constants", &Constants);
   m.def("read_into", &ReadInto);
   nb::class_<Reading>(m, "Reading").def("contents", &Reading::Contents);
   m.def("begin_read", [](const Handle& x) { return Reading(x); });

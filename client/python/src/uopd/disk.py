@@ -7,10 +7,10 @@ import os
 import pathlib
 import stat
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Sequence
 
 from . import _core
-from .base import sizes
+from .base import sizes, wrap
 from .creation import placed
 from .deferred import Outside, held, hold
 from .dtype import DType, DTypeLike, dtypes, to_dtype
@@ -204,6 +204,33 @@ def on_disk(what: FileRange) -> DiskTensor:
   t: DiskTensor = object.__new__(DiskTensor)
   hold(t, what, DiskTensor)
   return t
+
+
+CONSTANTS_AT_ONCE = 256 << 20  # bytes of this process's memory
+
+
+def constants_of(parts: Sequence[Tensor], device: Any = None) -> list[Tensor]:
+  """The contents of parts of files on a device of the daemon, as tensors that are read and not assigned. Sends what the daemon does not have yet, from this
+  client or another one. What is in no file, and bools, become copies of their own."""
+  place = str(device_name(device if device is not None else Device.DEFAULT))
+  out: list[Tensor] = []
+  batch: list[tuple[int, FileRange]] = []  # where they go in `out`
+
+  def send() -> None:
+    made = _core.constants(client(), place, [(what.dtype.core, list(what.shape), what.read()) for _, what in batch])
+    for (i, _), handle in zip(batch, made): out[i] = wrap(handle)
+    batch.clear()
+
+  for t in parts:
+    out.append(t)
+    what = held(t) if isinstance(t, DiskTensor) else None
+    if not isinstance(what, FileRange) or what.dtype is dtypes.bool or what.nbytes == 0:
+      out[-1] = t.to(device).contiguous().realize()
+      continue
+    if batch and sum(w.nbytes for _, w in batch) + what.nbytes > CONSTANTS_AT_ONCE: send()
+    batch.append((len(out) - 1, what))
+  if batch: send()
+  return out
 
 
 def become_file(t: Tensor, path: pathlib.PurePath, dtype: DType | None, device: Any) -> None:

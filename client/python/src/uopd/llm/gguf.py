@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from .. import _core
 from ..archives import beginning_of
 from ..deferred import later
+from ..disk import constants_of
 from ..dtype import dtypes
 from ..tensor import Tensor
 from .ggml import BLOCKS, PLAIN
@@ -55,10 +56,13 @@ class Stored(NamedTuple):
     if self.kind in PLAIN: return self.data.bitcast(PLAIN[self.kind]).reshape(self.shape)
     return later(self.shape, dtypes.float32, lambda: ggml_data_to_tensor(self.data, n, self.kind).reshape(self.shape))
 
-  def on_daemon(self, device: Any = None) -> Tensor:
-    """The elements, computed where they are used from bytes that are in the daemon's memory. The bytes are sent now."""
-    if math.prod(self.shape) == 0: return self.tensor()
-    return Stored(self.shape, self.kind, self.data.to(device).contiguous().realize()).tensor()
+
+def on_daemon(stored: dict[str, Stored], device: Any = None) -> dict[str, Stored]:
+  """The same with bytes that are in the daemon's memory, which are read and not assigned. What the daemon does not have yet is sent now (docs/protocol.md,
+  "Constants by content")."""
+  sent = {name: s for name, s in stored.items() if math.prod(s.shape)}
+  data = constants_of([s.data for s in sent.values()], device)
+  return stored | {name: s._replace(data=there) for (name, s), there in zip(sent.items(), data)}
 
 
 def _parse(t: Tensor) -> tuple[dict[str, Any], dict[str, Stored]]:

@@ -16,7 +16,7 @@ from ..tensor import Tensor
 from ..variable import Size, Variable
 from .config import Config, config_of
 from .gguf import stored_in
-from .packed import Factor, Packed, on_daemon
+from .packed import Factor, Packed, packed_of
 from .places import Places, Span
 
 CHUNK = 32  # tokens of a prompt that are computed at once; where a prompt has fewer, the others are computed in vain
@@ -86,7 +86,7 @@ class Model:
     words = stored.get("token_embd.weight")
     if words is None: raise ValueError("the GGUF file has no tensor `token_embd.weight`")
     config = config_of(values, words.shape[0])
-    return Model(config, {name: on_daemon(s, device) for name, s in stored.items()}, max_context), values
+    return Model(config, packed_of(stored, device), max_context), values
 
   def _must_be(self, name: str, shape: tuple[int, ...]) -> None:
     found = self._packed[name].shape if name in self._packed else self._w[name].shape

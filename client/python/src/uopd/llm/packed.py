@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ..dtype import dtypes
 from ..tensor import Tensor
 from .ggml import BLOCKS, Numbers
-from .gguf import Stored
+from .gguf import Stored, on_daemon
 
 ROWS = 16    # rows side by side
 BLOCK = 32   # elements of a row for which the other operand has one scale
@@ -143,12 +143,16 @@ class Packed:
     return y.sum((-1, -2)).reshape(count, self.shape[0])
 
 
-def on_daemon(stored: Stored, device: Any = None) -> Tensor | Packed:
-  """A tensor of a file in the daemon's memory. It is packed if it is a matrix of numbers with scales, its size allows it, and the device is a CPU."""
-  block, shape = BLOCKS.get(stored.kind), stored.shape
-  if block is None or block.numbers is None or len(shape) != 2 or shape[0] % ROWS or shape[1] % max(BLOCK, block.elements) or 0 in shape: return stored.on_daemon(device)
-  data = stored.data.to(device).contiguous().realize()
-  if not str(data.device).startswith("CPU"): return Stored(shape, stored.kind, data).tensor()
-  packed = Packed((shape[0], shape[1]), block.numbers(data.reshape(-1, block.nbytes)))
-  Tensor.realize(*packed.tensors)
-  return packed
+def packed_of(stored: dict[str, Stored], device: Any = None) -> dict[str, Tensor | Packed]:
+  """The tensors of a file in the daemon's memory, by name. Those that are matrices of numbers with scales are packed if their sizes allow it and the device is a CPU."""
+  out: dict[str, Tensor | Packed] = {}
+  for name, s in on_daemon(stored, device).items():
+    block, shape = BLOCKS.get(s.kind), s.shape
+    fits = len(shape) == 2 and 0 not in shape and shape[0] % ROWS == 0 and block is not None and shape[1] % max(BLOCK, block.elements) == 0
+    if block is None or block.numbers is None or not fits or not str(s.data.device).startswith("CPU"):
+      out[name] = s.tensor()
+      continue
+    packed = Packed((shape[0], shape[1]), block.numbers(s.data.reshape(-1, block.nbytes)))
+    Tensor.realize(*packed.tensors)
+    out[name] = packed
+  return out

@@ -13,6 +13,7 @@
 #include <set>
 #include <thread>
 
+#include "core/base/digest.h"
 #include "core/base/mutex.h"
 #include "uopd/v1/uopd.grpc.pb.h"
 
@@ -33,6 +34,7 @@ class FakeDaemon final : public v1::UopdService::Service {
     response->set_ir_version(request->ir_version());
     response->add_devices()->set_name("CPU:0");
     response->set_instance("start " + std::to_string(starts_));
+    response->set_content_key(content_key_);
     response->mutable_limits()->set_max_message_bytes(16 << 20);
     return grpc::Status::OK;
   }
@@ -62,6 +64,28 @@ class FakeDaemon final : public v1::UopdService::Service {
     MutexLock lock(mutex_);
     cancelled_.insert(request->request_id());
     wake_.notify_all();
+    return grpc::Status::OK;
+  }
+  // Has the contents with these digests, and takes the proofs of all. Like an older daemon, if it
+  // has no key.
+  grpc::Status OpenContents(grpc::ServerContext*, const v1::OpenContentsRequest* request,
+                            v1::OpenContentsResponse* response) override {
+    MutexLock lock(mutex_);
+    ++asked_;
+    if (content_key_.empty() || refuses_contents_) return {grpc::UNIMPLEMENTED, "no such call"};
+    if (request->session_id() != session_) return {grpc::NOT_FOUND, "no such session"};
+    for (int i = 0; i < request->contents_size(); ++i) {
+      const v1::NamedContent& content = request->contents(i);
+      std::string& buffer = buffers_[content.buffer().handle()];
+      if (HashBytes(buffer).view() == content.sha256()) {
+        contents_[content.sha256()] = buffer;
+      } else if (const auto at = contents_.find(content.sha256()); at != contents_.end()) {
+        buffer = at->second;
+      } else {
+        buffers_.erase(content.buffer().handle());
+        response->add_needed(static_cast<uint32_t>(i));
+      }
+    }
     return grpc::Status::OK;
   }
   grpc::Status Pipeline(
@@ -180,7 +204,11 @@ class FakeDaemon final : public v1::UopdService::Service {
 
   Mutex mutex_;
   std::condition_variable wake_;
-  std::string session_ UOPD_GUARDED_BY(mutex_);  // empty: it is gone
+  std::string content_key_ UOPD_GUARDED_BY(mutex_);
+  bool refuses_contents_ UOPD_GUARDED_BY(mutex_) = false;
+  int asked_ UOPD_GUARDED_BY(mutex_) = 0;                                // for contents
+  std::map<std::string, std::string> contents_ UOPD_GUARDED_BY(mutex_);  // by SHA-256
+  std::string session_ UOPD_GUARDED_BY(mutex_);                          // empty: it is gone
   int sessions_ UOPD_GUARDED_BY(mutex_) = 0, starts_ UOPD_GUARDED_BY(mutex_) = 1;
   int refuses_to_resume_ UOPD_GUARDED_BY(mutex_) = 0;  // times
   bool refuses_sessions_ UOPD_GUARDED_BY(mutex_) = false;
@@ -271,6 +299,98 @@ TEST_F(ConnectionTest, ATransferIsInChunks) {
   EXPECT_EQ(connection_->Download(8, read).Wait().code(), absl::StatusCode::kNotFound);
   EXPECT_GE(connection_->traffic().upload_bytes, data.size());
   EXPECT_LT(connection_->traffic().upload_bytes, data.size() + 200);
+}
+
+// Contents that calls only read.
+class ContentsTest : public ConnectionTest {
+ protected:
+  void ConnectWithKey(const std::string& key) {
+    {
+      MutexLock lock(daemon_.mutex_);
+      daemon_.content_key_ = key;
+    }
+    Connect();
+    for (const std::string& contents : contents_)
+      named_.push_back({connection_->NewHandle(), "", contents});
+  }
+  void Keep(const std::string& contents) {
+    MutexLock lock(daemon_.mutex_);
+    daemon_.contents_.emplace(HashBytes(contents).view(), contents);
+  }
+  void ExpectThere() {
+    for (const Content& content : named_) {
+      std::string read(content.bytes.size(), '\0');
+      EXPECT_TRUE(connection_->Download(content.handle, read).Wait().ok());
+      EXPECT_EQ(read, content.bytes);
+    }
+  }
+  int uploads() {
+    MutexLock lock(daemon_.mutex_);
+    return daemon_.uploads_;
+  }
+  int asked() {
+    MutexLock lock(daemon_.mutex_);
+    return daemon_.asked_;
+  }
+
+  const std::vector<std::string> contents_ = {"one", std::string((1 << 20) + 1, '2'), "three"};
+  std::vector<Content> named_;
+};
+
+TEST_F(ContentsTest, OnlyWhatTheDaemonNeedsIsSent) {
+  ConnectWithKey("key");
+  Keep(contents_[0]);
+  Keep(contents_[2]);
+  ASSERT_TRUE(connection_->UploadContents(named_).ok());
+  EXPECT_EQ(uploads(), 2);  // two chunks of the second one
+  EXPECT_EQ(asked(), 2);
+  ExpectThere();
+  auto again = named_;
+  for (Content& content : again) content.handle = connection_->NewHandle();
+  const uint64_t before = connection_->traffic().total();
+  ASSERT_TRUE(connection_->UploadContents(again).ok());
+  EXPECT_EQ(uploads(), 2);
+  EXPECT_EQ(asked(), 3);
+  EXPECT_LT(connection_->traffic().total() - before, 500u);
+  EXPECT_GT(connection_->traffic().total(), before);
+}
+
+TEST_F(ContentsTest, AnOlderDaemonGetsOrdinaryUploads) {
+  ConnectWithKey("");
+  ASSERT_TRUE(connection_->UploadContents(named_).ok());
+  EXPECT_EQ(uploads(), 4);
+  EXPECT_EQ(asked(), 0);
+  ExpectThere();
+}
+
+TEST_F(ContentsTest, ADaemonThatDoesNotKnowTheCallGetsOrdinaryUploads) {
+  ConnectWithKey("key");
+  {
+    MutexLock lock(daemon_.mutex_);
+    daemon_.refuses_contents_ = true;
+  }
+  ASSERT_TRUE(connection_->UploadContents(named_).ok());
+  EXPECT_EQ(uploads(), 4);
+  ExpectThere();
+}
+
+TEST_F(ContentsTest, ASessionThatEndsMeanwhileLosesNothing) {
+  ConnectWithKey("key");
+  {
+    MutexLock lock(daemon_.mutex_);
+    daemon_.forgets_after_ = 2;
+  }
+  ASSERT_TRUE(connection_->UploadContents(named_).ok());
+  ExpectThere();
+}
+
+TEST_F(ContentsTest, AnUploadThatFailsIsTheError) {
+  ConnectWithKey("key");
+  {
+    MutexLock lock(daemon_.mutex_);
+    daemon_.failing_upload_ = 2;
+  }
+  EXPECT_EQ(connection_->UploadContents(named_).code(), absl::StatusCode::kResourceExhausted);
 }
 
 TEST_F(ConnectionTest, WhatNeedsAFailedCallFailsAndAllElseRuns) {

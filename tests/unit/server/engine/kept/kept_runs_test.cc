@@ -133,6 +133,20 @@ class Side {
     EXPECT_TRUE(result.ok()) << StatusText(result.status());
     EXPECT_TRUE(uopd::test::Eventually([&] { return quota.expired(); }));
   }
+  // Makes the buffer of a slot, which was written, a constant.
+  void MakeConstant(uint64_t handle, size_t slot, int seed) {
+    const std::string bytes = Bytes(slot, seed);
+    const Digest sha256 = HashBytes(bytes);
+    const NamedContent content{.handle = handle, .bytes = bytes.size(), .sha256 = sha256.view()};
+    const auto needed = engine_->contents().Open(**session_, {&content, 1}, {});
+    ASSERT_TRUE(needed.ok()) << StatusText(needed.status());
+    EXPECT_TRUE(needed->empty());
+  }
+  // From now on calls are of another session. The one before stays open.
+  void OpenAnother() {
+    others_.push_back(*std::move(session_));
+    session_.emplace(*engine_->sessions().Open(std::chrono::minutes(1), {}));
+  }
   void Use(std::string graph) { graph_ = std::move(graph); }
   Engine& engine() { return *engine_; }
   Session& session() { return **session_; }
@@ -140,6 +154,7 @@ class Side {
  private:
   std::string graph_ = Layer();
   std::unique_ptr<Engine> engine_;
+  std::vector<SessionUse> others_;
   std::optional<SessionUse> session_;
 };
 
@@ -183,6 +198,57 @@ TEST(KeptRuns, UsesWhatHasNotChanged) {
   side.Write(2, kW, 99);
   ASSERT_TRUE(RunsUntilUsed(side));
   EXPECT_EQ(Made(), made + 1);
+}
+
+// Sessions with the same constants: one has the values made, the others use them.
+TEST(KeptRuns, SessionsShareWhatWasMadeFromTheSameConstants) {
+  Side side("16MiB"), plain("0");
+  const auto write_all = [](Side& to, int weights) {
+    WriteAll(to);
+    to.Write(kW + 1, kW, weights);
+  };
+  const auto make_constants = [&](int weights) {
+    side.MakeConstant(kW + 1, kW, weights);
+    side.MakeConstant(kVariance + 1, kVariance, kVariance);
+  };
+  const auto shared = [] { return metrics::KeptRuns({"shared"}).value(); };
+  write_all(side, 50);
+  make_constants(50);
+  ASSERT_TRUE(RunsUntilUsed(side));
+  const double made = Made(), used = Used();
+  const uint64_t before = shared();
+  Quota& total = side.engine().clients().bytes;
+  const int64_t in_all = total.used();
+  side.OpenAnother();
+  write_all(side, 50);
+  make_constants(50);
+  write_all(plain, 50);
+  for (int i = 0; i < 8; ++i) ASSERT_EQ(side.Run(WithX()), plain.Run(WithX())) << i;
+  EXPECT_EQ(Made(), made);
+  EXPECT_EQ(shared(), before + 1);
+  EXPECT_GE(Used(), used + 4);
+  // The weights and the packed ones count for the session, and in all they did before.
+  EXPECT_GE(side.session().quota().used() - (total.used() - in_all), 2 * 4 * kInputs * kOutputs);
+  // A session that drops its values takes nothing from the other one.
+  side.session().Reclaim();
+  for (int i = 0; i < 8; ++i) ASSERT_EQ(side.Run(WithX()), plain.Run(WithX())) << i;
+  // Other constants have other values.
+  const uint64_t weights = kW + 1;
+  side.Free(weights);
+  side.Write(weights, kW, 51);
+  make_constants(51);
+  plain.Write(weights, kW, 51);
+  for (int i = 0; i < 8; ++i) ASSERT_EQ(side.Run(WithX()), plain.Run(WithX())) << i;
+  ASSERT_TRUE(RunsUntilUsed(side));
+  // A slot that is no constant, though it has the same contents.
+  const uint64_t again = shared();
+  const double made_again = Made();
+  side.OpenAnother();
+  write_all(side, 50);
+  side.MakeConstant(kVariance + 1, kVariance, kVariance);
+  ASSERT_TRUE(RunsUntilUsed(side));
+  EXPECT_EQ(shared(), again);
+  EXPECT_EQ(Made(), made_again + 1);
 }
 
 // A divided program that is no quicker costs memory for nothing.

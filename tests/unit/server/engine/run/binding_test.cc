@@ -227,6 +227,25 @@ TEST_F(BindingTest, LostIsWhatTheStepsThatBeganWrite) {
   EXPECT_FALSE(buffers_.CheckContents(3).ok());
 }
 
+TEST_F(BindingTest, AConstantIsReadAndNotWritten) {
+  const uint64_t handle = 7;
+  ASSERT_TRUE(buffers_.Create(handle, device_, 16).ok());
+  ASSERT_TRUE(buffers_.Write(devices_, handle, 0, x_).ok());
+  ASSERT_TRUE(buffers_.MakeConstant(handle, {}, {.sha256 = HashBytes(x_)}).ok());
+  arguments_ = {{.buffer = 1}, {.buffer = handle}, {.buffer = 2}};
+  EXPECT_TRUE(Bind().ok());
+  // As a slot that is written, as one that is read and written, and with data of the call.
+  for (const std::vector<Argument>& wrong :
+       {std::vector<Argument>{{.buffer = handle}, {.buffer = 1}, {.buffer = 2}},
+        std::vector<Argument>{{.buffer = 1}, {.data = x_}, {.buffer = handle}},
+        std::vector<Argument>{{.buffer = 1}, {.buffer = handle, .data = x_}, {.buffer = 2}}}) {
+    arguments_ = wrong;
+    const absl::Status refused = Bind().status();
+    EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+    EXPECT_THAT(StatusText(refused), HasSubstr("buffer 7 is a constant"));
+  }
+}
+
 TEST_F(BindingTest, AnErrorLeavesNothing) {
   const size_t before = device_.device().memory().used_bytes;
   arguments_ = {{.buffer = 1}, {.data = x_}, {.buffer = 2}};

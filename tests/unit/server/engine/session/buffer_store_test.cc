@@ -218,5 +218,46 @@ TEST_F(BufferStoreTest, EveryChangeIsANewVersion) {
   for (size_t i = 1; i < versions.size(); ++i) EXPECT_GT(versions[i], versions[i - 1]) << i;
 }
 
+TEST_F(BufferStoreTest, AConstantIsReadAndFreedAndNotWritten) {
+  ASSERT_TRUE(Create(7, 8).ok());
+  ASSERT_TRUE(Write(7, 0, "contents").ok());
+  EXPECT_EQ(buffers_.ConstantOf(7), std::nullopt);
+  const uint64_t version = buffers_.Version(7);
+  ASSERT_TRUE(buffers_.MakeConstant(7, {}, {.sha256 = HashBytes("contents")}).ok());
+  EXPECT_EQ(buffers_.ConstantOf(7), HashBytes("contents"));
+  EXPECT_EQ(buffers_.Version(7), version);
+  const absl::Status refused = Write(7, 0, "c");
+  EXPECT_TRUE(absl::IsInvalidArgument(refused));
+  EXPECT_THAT(StatusText(refused), HasSubstr("buffer 7 is a constant"));
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      buffers_.WriteBy(devices_, 7, 0, 1, [](std::span<std::byte>) { return absl::OkStatus(); })));
+  EXPECT_EQ(Read(7, 0, 8), "contents");
+  EXPECT_TRUE(absl::IsNotFound(buffers_.MakeConstant(8, {}, {})));
+  const uint64_t handle = 7;
+  buffers_.Free({&handle, 1});
+  EXPECT_EQ(buffers_.ConstantOf(7), std::nullopt);
+  EXPECT_EQ(quota_.used(), 0);
+  ASSERT_TRUE(Create(7, 8).ok());
+  EXPECT_TRUE(Write(7, 0, "c").ok());
+}
+
+TEST_F(BufferStoreTest, SharedMemoryTakesThePlaceOfTheSessionsOwn) {
+  DeviceState& device = **devices_.Get("");
+  auto shared = Allocate(device, 8, quota_);
+  ASSERT_TRUE(shared.ok());
+  const double before = device.buffer_bytes().value();
+  ASSERT_TRUE(Create(7, 8).ok());
+  EXPECT_EQ(device.buffer_bytes().value(), before + 8);
+  const std::shared_ptr<devices::Buffer> memory = shared->buffer;
+  const auto use = std::make_shared<const int>(0);
+  ASSERT_TRUE(buffers_.MakeConstant(7, *std::move(shared), {.maybe_shared = use}).ok());
+  EXPECT_EQ(buffers_.Find(7), memory);
+  EXPECT_EQ(device.buffer_bytes().value(), before);  // somebody else counts it
+  EXPECT_EQ(use.use_count(), 2);
+  buffers_.Clear();
+  EXPECT_EQ(use.use_count(), 1);
+  EXPECT_EQ(device.buffer_bytes().value(), before);
+}
+
 }  // namespace
 }  // namespace uopd::engine

@@ -82,6 +82,24 @@ TEST(QuotaTest, ReclaimsOnlyWhatHelps) {
   EXPECT_EQ(asked, 1);
 }
 
+TEST(QuotaTest, WhatIsChargedHereDoesNotCountInLargerQuotas) {
+  Quota total("total", 100);
+  Quota session("session", 50, &total);
+  {
+    auto shared = Charge::TakeHere(session, 40, ByteClass::kContents);
+    ASSERT_TRUE(shared.ok());
+    EXPECT_EQ(session.used(), 40);
+    EXPECT_EQ(total.used(), 0);
+    EXPECT_TRUE(
+        absl::IsResourceExhausted(Charge::TakeHere(session, 11, ByteClass::kContents).status()));
+    EXPECT_TRUE(absl::IsResourceExhausted(session.Take(11)));
+    Charge moved = *std::move(shared);
+    EXPECT_EQ(session.used(), 40);
+  }
+  EXPECT_EQ(session.used(), 0);
+  EXPECT_EQ(total.used(), 0);
+}
+
 TEST(QuotaTest, ChargesAreCountedByClass) {
   Quota total("limits.total_bytes", 100), quota("limits.session_bytes", 100, &total);
   Gauge& answers = metrics::ClientBytes({"answers"});
