@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...disk import constants_of
 from ...dtype import dtypes
 from ...tensor import Tensor
 from ..model import shapes_of
@@ -53,15 +54,15 @@ def _check(tensors: dict[str, Tensor], wanted: dict[str, tuple[str, tuple[int, .
 
 
 def weights_of(tensors: dict[str, Tensor], d: Description, device: Any = None) -> dict[str, Tensor]:
-  """Sends the weights one by one, as they are in the files. Gemma's norms, which files have less 1, are made whole; they are small."""
+  """Sends the weights that the daemon does not have yet, as they are in the files. Gemma's norms, which files have less 1, are made whole; they are small."""
   wanted = _wanted(d)
   _check(tensors, wanted, d)
   out: dict[str, Tensor] = {}
-  for name, (gguf, shape) in wanted.items():
-    t = tensors[name].to(device)
+  for (gguf, shape), t in zip(wanted.values(), constants_of([tensors[name] for name in wanted], device)):
     if d.config.architecture == "gemma3" and len(shape) == 1:
       t = t.float() + 1
       if gguf.endswith("attn_q_norm.weight"): t = t * d.query_scale
-    out[gguf] = t.contiguous().realize()
+      t = t.contiguous().realize()
+    out[gguf] = t
   if d.factors is not None: out["rope_freqs.weight"] = Tensor(list(d.factors), dtype=dtypes.float32)
   return out
