@@ -206,7 +206,7 @@ def on_disk(what: FileRange) -> DiskTensor:
   return t
 
 
-CONSTANTS_AT_ONCE = 256 << 20  # bytes of this process's memory
+CONSTANTS_AT_ONCE = 4 << 20  # bytes of this process's memory; the daemon is asked once for each such group
 
 
 def constants_of(parts: Sequence[Tensor], device: Any = None) -> list[Tensor]:

@@ -21,7 +21,7 @@ constexpr double kManyRows = 600;
 constexpr double kMostTiles = 16;
 // A prefetch is for operands of at least this part of a thread's own cache: a smaller operand is in
 // the cache soon without one.
-constexpr double kLeastPart = 0.05;
+constexpr double kLeastPart = 0.07;
 
 // The reduced axis along which the load reads a piece of each row, if its rows are worth fetching.
 std::optional<size_t> RowsOf(ir::UOpContext& ctx, ir::UOp load, const Target& target,

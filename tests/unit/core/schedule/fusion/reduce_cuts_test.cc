@@ -40,8 +40,10 @@ class ReduceCuts : public ::testing::Test {
   }
 
   // Sums of products of bytes in each block, times a scale that all rows share. One operand are
-  // nibbles of words.
+  // nibbles of words. The device multiplies bytes.
   void ProductOfNibbles(int64_t tokens) {
+    for (const DtypeNumber bytes : {DtypeNumber::U8, DtypeNumber::I8})
+      options_.limits.factors.Add(bytes);
     const int64_t rows = 512, blocks = 48;
     const ir::Dims sums = {tokens, rows, blocks}, all = {tokens, rows, blocks, 2, 4, 4};
     const auto expand = [&](UOp x) { return ir::Expand(ctx_, x, ir::ShapeArg(ctx_, all)); };
@@ -65,7 +67,7 @@ class ReduceCuts : public ::testing::Test {
     const UOp sink = g_.Finish();
     const absl::Status valid = ir::Verify(ctx_, sink, ir::Level::kTensor);
     EXPECT_TRUE(valid.ok()) << StatusText(valid);
-    const auto s = schedule::MakeSchedule(ctx_, sink, {});
+    const auto s = schedule::MakeSchedule(ctx_, sink, options_);
     EXPECT_TRUE(s.ok()) << StatusText(s.status());
     if (!s.ok()) return 0;
     last_ = s->items.back().graph;
@@ -89,6 +91,7 @@ class ReduceCuts : public ::testing::Test {
   ir::UOpContext ctx_;
   GraphBuilder g_{ctx_};
   std::string last_;
+  schedule::Options options_;
 };
 
 TEST_F(ReduceCuts, TheScaleOfABlockIsComputedBetweenTheLoops) {
