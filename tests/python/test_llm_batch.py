@@ -10,7 +10,7 @@ from llm_files import CONTEXT, WORDS, follows, tokens, write_model  # noqa: E402
 
 import uopd  # noqa: E402
 from uopd.llm.batch import Batch  # noqa: E402
-from uopd.llm.model import CHUNK, Model  # noqa: E402
+from uopd.llm.model import CHUNK, LONG, Model  # noqa: E402
 
 SLOTS = 3
 
@@ -60,16 +60,34 @@ def test_joins_and_leaves_at_random(made):
       assert not follows(values, architecture, prompt, [*s.said[:-1], (s.said[-1] + 1) % WORDS])
 
 
+@pytest.mark.parametrize("length", [LONG - CHUNK, LONG - CHUNK + 1, LONG + 9])
+def test_long_prompts(made, length):
+  """Alone they are computed in long parts, beside another sequence in short ones."""
+  architecture, values, model, batch = made
+  prompt = tokens(length, length)
+  for others in (0, 1):
+    other = [batch.join(tokens(2, 3), 20) for _ in range(others)]
+    for _ in other: batch.step()
+    for slot in batch._slots: slot.seen = []
+    s = batch.join(prompt, 4)
+    finish(batch)
+    assert is_right(architecture, values, model, prompt, s.said)
+
+
 def test_nothing_is_compiled_and_no_graph_is_sent_after_the_first_steps(made):
   batch = made[3]
   def some(n, seed):
     for i in range(n): batch.join(tokens(7 * i + 3, seed + i), 5 + i)
     finish(batch)
   for n in (1, 2, 3, 1, 2, 3): some(n, 200)
+  for seed in (400, 401):
+    batch.join(tokens(LONG, seed), 2)
+    finish(batch)
   before = uopd.runtime.stats()
   for n in (3, 1, 2): some(n, 300 + 10 * n)
-  batch.join(tokens(2 * CHUNK + 5, 1), 3)
-  finish(batch)
+  for n in (2 * CHUNK + 5, LONG + CHUNK + 5):
+    batch.join(tokens(n, 500 + n), 3)
+    finish(batch)
   after = uopd.runtime.stats()
   assert after["graphs_sent"] == before["graphs_sent"] and after["kernels_compiled"] == before["kernels_compiled"]
 

@@ -10,7 +10,7 @@ from llm_files import CONTEXT, WORDS, follows, logits_of, tokens, write_model  #
 
 import uopd  # noqa: E402
 from uopd import Tensor, dtypes  # noqa: E402
-from uopd.llm.model import CHUNK, Model  # noqa: E402
+from uopd.llm.model import CHUNK, LONG, Model  # noqa: E402
 
 VALUES = {"general.architecture": "llama", "llama.block_count": 1, "llama.embedding_length": 8, "llama.feed_forward_length": 16, "llama.attention.head_count": 2, "llama.context_length": 64,
           "llama.attention.layer_norm_rms_epsilon": 1e-5}
@@ -35,7 +35,7 @@ def test_logits(made):
   model._seen = []  # what this wrote into the cache is no beginning of another prompt
 
 
-@pytest.mark.parametrize("length", [1, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK + 6])
+@pytest.mark.parametrize("length", [1, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK + 6, LONG - CHUNK + 1, LONG + 3, LONG + 2 * CHUNK])
 def test_generation(made, length):
   architecture, _, values, model = made
   prompt = tokens(length, length)
@@ -57,9 +57,9 @@ def test_what_is_known_is_not_computed_again(made):
 
 def test_no_graph_is_sent_after_the_first_tokens(made):
   model = made[3]
-  for n in (CHUNK + 3, 5): list(model.generate(tokens(n, n), 4))
+  for n in (CHUNK + 3, 5, LONG, LONG - 1): list(model.generate(tokens(n, n), 4))
   before = uopd.runtime.stats()["graphs_sent"]
-  for n in (7, CHUNK + 9, 2, 3 * CHUNK): list(model.generate(tokens(n, 100 + n), 6))
+  for n in (7, CHUNK + 9, 2, LONG + 3, 3 * CHUNK): list(model.generate(tokens(n, 100 + n), 6))
   assert uopd.runtime.stats()["graphs_sent"] == before
 
 

@@ -10,7 +10,7 @@ from ..dtype import dtypes
 from ..jit import TinyJit
 from ..tensor import Tensor
 from ..variable import Size, Variable
-from .model import AHEAD, CHUNK, Model
+from .model import AHEAD, CHUNK, LONG, Model
 from .places import Rows, Span
 from .sampling import GREEDY, LAST, Sampling, choose, settings
 
@@ -63,8 +63,8 @@ class Batch:
     self._tokens = self._no_tokens().contiguous().realize()
     self._counts = Tensor.zeros(slots + 1, c.words).contiguous().realize()  # how often each word was said behind the prompt; not for sequences that are greedy
     self._is_whole = True  # whether the memory has contents: the daemon loses what a run wrote as it was cut off
-    self._longest = min(CHUNK, self.context)
-    self._recordings: dict[tuple[int, bool], TinyJit[Tensor]] = {}  # of steps by their number of rows, of parts of prompts with 0; and whether they are random
+    self._sizes = sorted({min(n, self.context) for n in (CHUNK, LONG)})  # of parts of prompts
+    self._recordings: dict[tuple[int, bool], TinyJit[Tensor]] = {}  # of steps by their number of rows, of parts of prompts by their length below 0; and whether they are random
     self._settings: tuple[list[Sampling], list[Tensor]] = ([], [])  # the latest ones of a step, and these on the daemon
     self._joining: collections.deque[Sequence] = collections.deque()
     self._running: list[Sequence] = []
@@ -95,7 +95,10 @@ class Batch:
     """Computes steps of all kinds, so that nothing is compiled afterwards. The batch must be empty."""
     sizes = sorted({min(1 << i, len(self._slots)) for i in range(7)})
     for sampling in (GREEDY, Sampling(1.0)):
-      for n in (1, *sizes):  # the first two prompts make the recording of a part
+      for i, n in enumerate(self._sizes * 2):  # the first two of a length make the recording
+        self.join([i % self.model.config.words] * n, 1, sampling)
+        while self.step(): pass
+      for n in sizes:
         for i in range(n): self.join([i % self.model.config.words], n + 4, sampling)
         while self.step(): pass
 
@@ -161,7 +164,8 @@ class Batch:
     return True
 
   def _ask_part(self, sequence: Sequence) -> None:
-    prompt, n = sequence.prompt, self._longest
+    prompt, sizes = sequence.prompt, self._sizes[:1] if self._running else self._sizes  # nobody waits for more than a short part
+    n = max(n for n in sizes if n - sizes[0] < len(prompt) - sequence._known)
     # A part must have room at its longest. Near the end of the context it begins earlier, with tokens that are computed once more.
     at = min(sequence._known, self.context - n)
     end = min(len(prompt), at + n)
@@ -169,7 +173,7 @@ class Batch:
     count = Variable("count", 1, n).bind(end - at)
     slot, at0 = Variable("slot", 0, len(self._slots)).bind(sequence._slot.number), Variable("at", 0, self.context - 1).bind(at)
     random = [] if sequence._sampling.is_greedy else list(settings([sequence._sampling]))
-    token = self._recording(0, bool(random))(part, count, slot, at0, random)
+    token = self._recording(-n, bool(random))(part, count, slot, at0, random)
     sequence._known = end
     if end < len(prompt): return
     self._joining.popleft()
@@ -192,7 +196,7 @@ class Batch:
 
   def _recording(self, rows: int, is_random: bool) -> TinyJit[Tensor]:
     key = rows, is_random
-    if key not in self._recordings: self._recordings[key] = TinyJit(self._step_of if rows else self._part_of)
+    if key not in self._recordings: self._recordings[key] = TinyJit(self._step_of if rows > 0 else self._part_of)
     return self._recordings[key]
 
   def _part_of(self, tokens: Tensor, count: Size, slot: Size, at: Size, random: list[Tensor]) -> Tensor:

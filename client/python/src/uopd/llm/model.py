@@ -19,9 +19,16 @@ from .gguf import stored_in
 from .packed import Factor, Packed, packed_of
 from .places import Places, Span
 
-CHUNK = 32  # tokens of a prompt that are computed at once; where a prompt has fewer, the others are computed in vain
+# Tokens of a prompt that are computed at once: the larger parts read the weights less often. Where a prompt has fewer tokens, the others of a part are computed in vain.
+LONG, CHUNK = 128, 32
 FEW = 8     # so many tokens are computed one by one
 AHEAD = 2   # tokens that are asked for before the one that is waited for has come
+
+
+def part_for(left: int, room: int) -> int:
+  """How many tokens a part of a prompt has, of which `left` tokens are left. It takes no more positions than `room`; 1: the tokens are computed one by one."""
+  if left <= FEW: return 1
+  return next((n for n in (LONG, CHUNK) if n - CHUNK < left and n <= room), 1)
 
 
 def _angles(config: Config, base: float, scale: float, length: int, factors: Tensor | None) -> Tensor:
@@ -76,8 +83,9 @@ class Model:
     self._seen: list[int] = []  # the tokens whose keys and values the cache has
     self._is_whole = True  # whether the caches have contents: the daemon loses those that a run wrote as it was cut off
     self._turn = 0  # the number of the generation that the cache belongs to
-    # Recordings of a part of a prompt, of which a variable says how many tokens count, and of a single token.
-    self._chunk, self._single = TinyJit(self._greedy), TinyJit(self._greedy)
+    # Recordings of parts of a prompt by their lengths, of which a variable says how many tokens count, and of a single token.
+    self._parts = {n: TinyJit(self._greedy) for n in (LONG, CHUNK)}
+    self._single = TinyJit(self._greedy)
 
   @staticmethod
   def from_gguf(path: str | os.PathLike[str], max_context: int = 4096, device: Any = None) -> tuple[Model, dict[str, Any]]:
@@ -176,14 +184,14 @@ class Model:
     known = 0
     while known < min(len(prompt) - 1, len(self._seen)) and self._seen[known] == prompt[known]: known += 1
     self._seen = self._seen[:known]
-    at, count = Variable("at", 0, self.max_context - 1), Variable("count", 1, CHUNK)
+    at = Variable("at", 0, self.max_context - 1)
     token = None
     while known < len(prompt):
-      left = len(prompt) - known
-      if left > FEW and known + CHUNK <= self.max_context:
-        n = min(CHUNK, left)
-        part = Tensor(prompt[known:known + n] + [0] * (CHUNK - n), dtype=dtypes.int32)
-        token = self._chunk(part.realize(), at.bind(known), count.bind(n))
+      size = part_for(len(prompt) - known, self.max_context - known)
+      if size > 1:
+        part = prompt[known:known + size]
+        n, count = len(part), Variable("count", 1, size)
+        token = self._parts[size](Tensor(part + [0] * (size - n), dtype=dtypes.int32).realize(), at.bind(known), count.bind(n))
       else:
         n = 1
         token = self._single(Tensor([prompt[known]], dtype=dtypes.int32).realize(), at.bind(known))
