@@ -63,7 +63,9 @@ absl::Status RunNonMaxSuppression(Call& c) {
     std::vector<int64_t> order;
     for (int64_t i = 0; i < count; ++i)
       if (score[i] > least) order.push_back(i);
-    std::ranges::stable_sort(order, [&](int64_t a, int64_t b) { return score[a] > score[b]; });
+    std::ranges::sort(order, [&](int64_t a, int64_t b) {
+      return score[a] != score[b] ? score[a] > score[b] : a < b;
+    });
     std::vector<Box> chosen;
     for (const int64_t i : order) {
       if (static_cast<int64_t>(chosen.size()) >= most) break;
