@@ -94,7 +94,7 @@ ContentFiles::ContentFiles(std::string folder, int64_t max_bytes)
 absl::Status ContentFiles::Open() {
   if (folder_.empty()) return absl::NotFoundError("there is no folder");
   std::error_code error;
-  fs::create_directories(folder_, error);
+  fs::create_directory(folder_, error);  // the daemon has made the data folder, or has none
   if (error) return absl::UnavailableError(Cat("making ", folder_, ": ", error.message()));
   fs::permissions(folder_, fs::perms::owner_all, error);
   const std::string path = Cat(folder_, "/", kKeyFile);

@@ -7,7 +7,7 @@ import functools
 import math
 import operator
 import os
-from typing import Any, Iterator
+from typing import Any, Iterator, Mapping
 
 from .. import _core
 from ..dtype import dtypes
@@ -60,7 +60,7 @@ class Model:
 
   Not for several threads at once.
   """
-  def __init__(self, config: Config, weights: dict[str, Tensor | Packed], max_context: int = 4096) -> None:
+  def __init__(self, config: Config, weights: Mapping[str, Tensor | Packed], max_context: int = 4096) -> None:
     """weights: by the names of GGUF files. ValueError names a tensor that is missing or has another shape than the description says."""
     if max_context < 1: raise ValueError(f"max_context is {max_context}")
     self.config = config

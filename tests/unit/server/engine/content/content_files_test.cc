@@ -84,6 +84,13 @@ TEST_F(ContentFilesTest, ContentsAreThereAfterARestart) {
   EXPECT_EQ(files.usage().bytes, total);
 }
 
+TEST_F(ContentFilesTest, WithoutADataFolderNothingIsMade) {
+  ContentFiles files(folder_ + "/data/contents", 1 << 20);
+  EXPECT_TRUE(Write(files, "abc").ok());
+  EXPECT_FALSE(Has(files, "abc"));
+  EXPECT_FALSE(fs::exists(folder_));
+}
+
 TEST_F(ContentFilesTest, DamageIsFoundBeforeUse) {
   const std::string contents(5000, 'c');
   // A bit of the contents, of the tag, of the magic; a file that is cut, and one that is longer.
