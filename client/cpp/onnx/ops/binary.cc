@@ -11,7 +11,7 @@ namespace {
 // The second operand of operator sets before 7: `broadcast` allows that it stands for some axes of
 // the first one, from `axis` on, or for its last ones.
 absl::StatusOr<Tensor> OldOperand(Call& c) {
-  const Tensor b = c.X(1);
+  Tensor b = c.X(1);
   if (c.opset() >= 7) return b;
   const bool broadcast = c.Int("broadcast", 0) != 0;
   if (!broadcast) {

@@ -78,7 +78,7 @@ absl::Status RunLoop(Call& c) {
 
 // A list with one entry for each scanned input or output; none: zeros.
 absl::StatusOr<Dims> ScanList(Call& c, std::string_view name, size_t n) {
-  const Dims all = c.IntList(name, Dims(n, 0));
+  Dims all = c.IntList(name, Dims(n, 0));
   if (all.size() != n) return c.Wrong(Cat("the attribute ", name, " has a wrong length"));
   return all;
 }

@@ -68,7 +68,7 @@ absl::Status RunConvTranspose(Call& c) {
 
 // The zero point of a weight: one number, or one for each channel of the result.
 Tensor WeightMinusZero(Call& c, size_t weight, size_t zero) {
-  const Tensor w = c.X(weight).Cast(Dtype::I32);
+  Tensor w = c.X(weight).Cast(Dtype::I32);
   if (!c.Has(zero)) return w;
   Dims dims(static_cast<size_t>(c.Rank(weight)), 1);
   dims[0] = -1;

@@ -30,7 +30,7 @@ absl::Status RunGemm(Call& c) {
 
 // x minus its zero point: one number, or one for each row (of the first operand) or column.
 Tensor MinusZero(Call& c, size_t x, size_t zero, bool rows) {
-  const Tensor t = c.X(x).Cast(Dtype::I32);
+  Tensor t = c.X(x).Cast(Dtype::I32);
   if (!c.Has(zero)) return t;
   Tensor z = c.X(zero).Cast(Dtype::I32);
   if (z.rank() == 1 && z.size() > 1 && rows) z = z.Reshape({-1, 1});

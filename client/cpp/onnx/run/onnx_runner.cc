@@ -140,12 +140,11 @@ absl::StatusOr<onnx::Value> OnnxRunner::State::Load(const OnnxTensor& tensor) {
   }
   std::string bytes(tensor.bytes(), '\0');
   UOPD_TRY(file.Read(tensor, bytes));
-  bytes = StoredContents(*tensor.type, std::move(bytes), tensor.elements());
+  const auto contents = std::make_shared<const std::string>(
+      StoredContents(*tensor.type, std::move(bytes), tensor.elements()));
   onnx::Value v{.kind = onnx::Value::Kind::kTensor, .type = tensor.type, .dims = tensor.dims};
-  if (tensor.elements() <= kKnownElements) {
-    v.bytes = std::make_shared<const std::string>(std::move(bytes));
-  }
-  v.tensor = client.FromBytes(*dtype, tensor.dims, v.bytes != nullptr ? *v.bytes : bytes);
+  if (tensor.elements() <= kKnownElements) v.bytes = contents;
+  v.tensor = client.FromBytes(*dtype, tensor.dims, *contents);
   UOPD_TRY(v.tensor.status());
   return loaded[&tensor] = std::move(v);
 }
