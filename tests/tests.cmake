@@ -71,7 +71,7 @@ function(uopd_unit_tests folder)
   if(folder MATCHES "^(server/(engine|worker)|cache|client/(cli|cpp)|core/(base|codegen|ir|render|schedule))$")  # one program for all rooms
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${patterns})
     # Those of cache_reapi_test, client_net_test and core_render_run_test.
-    list(FILTER sources EXCLUDE REGEX "/cache/reapi/|/client/cpp/net/(connection|shared_area)_test|/core/render/run/")
+    list(FILTER sources EXCLUDE REGEX "/cache/reapi/|/client/cpp/net/(connection|connection_contents|shared_area)_test|/core/render/run/")
   endif()
   if(NOT sources OR NOT TARGET uopd_${name})
     return()
@@ -155,6 +155,7 @@ if(NOT UOPD_CORE_ONLY)
   uopd_unit_tests(client/cpp uopd_test_models)
   # Connections, whose threads ThreadSanitizer watches (tests/run).
   add_executable(client_net_test ${CMAKE_SOURCE_DIR}/tests/unit/client/cpp/net/connection_test.cc
+      ${CMAKE_SOURCE_DIR}/tests/unit/client/cpp/net/connection_contents_test.cc
       ${CMAKE_SOURCE_DIR}/tests/unit/client/cpp/net/shared_area_test.cc)
   uopd_test_program(client_net_test)
   target_link_libraries(client_net_test PRIVATE uopd_client_cpp GTest::gmock GTest::gtest GTest::gtest_main)

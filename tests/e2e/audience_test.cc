@@ -103,13 +103,7 @@ struct Answer {
 
 class AudienceTest : public ::testing::Test {
  protected:
-  std::string TokenFile() {
-    const std::string path = (folder_.path() / "tokens").string();
-    std::ofstream out(path);
-    for (const std::string name : {"alice", "bob", "carol"})
-      out << name << " " << HashBytes(name + "'s").Hex() << "\n";
-    return path;
-  }
+  std::string TokenFile() { return WriteTokenFile(folder_.path(), {"alice", "bob", "carol"}); }
 
   // An empty token sends none.
   static Answer Ask(const DaemonProcess& daemon, const std::string& token,

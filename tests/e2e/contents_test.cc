@@ -140,12 +140,7 @@ class ContentClient {
 
 class ContentsTest : public ::testing::Test {
  protected:
-  std::string TokenFile() {
-    const std::string path = (folder_.path() / "tokens").string();
-    std::ofstream(path) << "alice " << HashBytes("alice's").Hex() << "\nbob "
-                        << HashBytes("bob's").Hex() << "\n";
-    return path;
-  }
+  std::string TokenFile() { return WriteTokenFile(folder_.path(), {"alice", "bob"}); }
   bool AwaitDisk(const DaemonProcess& daemon, double contents) {
     return Eventually([&] { return daemon.Metric("uopd_contents{tier=\"disk\"}") == contents; });
   }

@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <fstream>
+
+#include "core/base/digest.h"
+#include "core/base/text.h"
 
 namespace uopd::e2e {
 
@@ -30,6 +34,15 @@ DaemonProcess::DaemonProcess(const test::DaemonOptions& options) {
   daemon_ = *std::move(daemon);
   listen_ = daemon_->address();
   http_ = daemon_->http_address();
+}
+
+std::string WriteTokenFile(const std::filesystem::path& folder,
+                           std::initializer_list<std::string_view> tenants) {
+  const std::string path = (folder / "tokens").string();
+  std::ofstream out(path);
+  for (std::string_view name : tenants)
+    out << name << " " << HashBytes(Cat(name, "'s")).Hex() << "\n";
+  return path;
 }
 
 }  // namespace uopd::e2e

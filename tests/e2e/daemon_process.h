@@ -3,8 +3,10 @@
 // running() is false.
 #pragma once
 #include <filesystem>
+#include <initializer_list>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/support/daemon.h"
@@ -50,5 +52,10 @@ class DaemonProcess {
 };
 
 using test::ReadFile;
+
+// Writes a token file into the folder, and returns its path. The token of the tenant NAME is
+// "NAME's".
+std::string WriteTokenFile(const std::filesystem::path& folder,
+                           std::initializer_list<std::string_view> tenants);
 
 }  // namespace uopd::e2e

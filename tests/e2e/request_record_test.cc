@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "client/cpp/net/session.h"
-#include "core/base/digest.h"
 #include "core/base/text.h"
 #include "tests/e2e/client.h"
 #include "tests/e2e/compilers.h"
@@ -35,12 +34,7 @@ class RequestRecordTest : public ::testing::Test {
     EXPECT_TRUE(session.ok()) << session.status();
     return session.ok() ? *std::move(session) : nullptr;
   }
-  std::string TokenFile() {
-    const std::string path = (folder_.path() / "tokens").string();
-    std::ofstream(path) << "alice " << HashBytes("alice's").Hex() << "\nbob "
-                        << HashBytes("bob's").Hex() << "\n";
-    return path;
-  }
+  std::string TokenFile() { return WriteTokenFile(folder_.path(), {"alice", "bob"}); }
   static absl::Status Run(client::Session& session, v1::ExecuteRequest request) {
     return session.Execute(request).status();
   }

@@ -27,12 +27,7 @@ using ::testing::HasSubstr;
 
 class TenantsTest : public ::testing::Test {
  protected:
-  std::string TokenFile() {
-    const std::string path = (folder_.path() / "tokens").string();
-    std::ofstream(path) << "alice " << HashBytes("alice's").Hex() << "\nbob "
-                        << HashBytes("bob's").Hex() << "\n";
-    return path;
-  }
+  std::string TokenFile() { return WriteTokenFile(folder_.path(), {"alice", "bob"}); }
   static auto Open(const DaemonProcess& daemon, const std::string& token) {
     client::ConnectOptions options;
     options.address = daemon.listen();

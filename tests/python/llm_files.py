@@ -151,6 +151,10 @@ def logits_of(values, architecture, tokens, sizes=Sizes()):
 def tokens(n, seed=0): return [int(t) for t in np.random.default_rng(seed).integers(0, WORDS, n)]
 
 
+def finish(batch):
+  while batch.step(): pass
+
+
 def follows(values, architecture, prompt, written):
   """Whether each written token is the likeliest one, or less likely by no more than float32 can tell."""
   scores = logits_of(values, architecture, prompt + written)

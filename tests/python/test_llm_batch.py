@@ -6,7 +6,7 @@ import signal
 import pytest
 
 pytest.importorskip("gguf")
-from llm_files import CONTEXT, WORDS, follows, tokens, write_model  # noqa: E402
+from llm_files import CONTEXT, WORDS, finish, follows, tokens, write_model  # noqa: E402
 
 import uopd  # noqa: E402
 from uopd.llm.batch import Batch  # noqa: E402
@@ -28,10 +28,6 @@ def small(tmp_path_factory):
   path = tmp_path_factory.mktemp("llm") / "small.gguf"
   values = write_model(path, "llama", layers=2)
   return values, Model.from_gguf(path)[0]
-
-
-def finish(batch):
-  while batch.step(): pass
 
 
 def is_right(architecture, values, model, prompt, said):

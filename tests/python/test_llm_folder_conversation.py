@@ -2,9 +2,11 @@
 """Conversations with a model in a folder, against the same model in a GGUF file, from Python and from the command line."""
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import urllib.request
 
 import pytest
 
@@ -93,3 +95,14 @@ def test_the_command(paths, tmp_path):
     if more is not None: (tmp_path / "tokenizer.json").write_text(more)
     failed = run(tmp_path, "--prompt", "Hello")
     assert failed.returncode == 1 and failed.stderr.startswith("uopd.llm: ") and says in failed.stderr and "Traceback" not in failed.stderr, failed
+
+
+def test_a_folder_is_served(paths):
+  _, folder = paths
+  process = subprocess.Popen([sys.executable, "-m", "uopd.llm", str(folder), "--serve", "0", "--slots", "1"], stdout=subprocess.PIPE, text=True)
+  try:
+    url = re.search(r"http://\S+/v1", process.stdout.readline())[0]
+    with urllib.request.urlopen(f"{url}/models", timeout=60) as answer: assert [m["id"] for m in json.load(answer)["data"]] == [folder.name]
+  finally:
+    process.terminate()
+    process.wait(60)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("gguf")
-from llm_files import logits_of, tokens, write_model  # noqa: E402
+from llm_files import finish, logits_of, tokens, write_model  # noqa: E402
 
 import uopd  # noqa: E402
 from uopd import Tensor, dtypes  # noqa: E402
@@ -148,10 +148,6 @@ def small(tmp_path_factory):
   path = tmp_path_factory.mktemp("llm") / "small.gguf"
   values = write_model(path, "qwen3", layers=2)
   return values, Model.from_gguf(path)[0]
-
-
-def finish(batch):
-  while batch.step(): pass
 
 
 def test_first_and_second_tokens_of_a_model(small):

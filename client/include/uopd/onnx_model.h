@@ -46,7 +46,7 @@ using OnnxDataMap = std::map<std::string, OnnxData>;
 // The dtype that elements of this type have here; nullopt: they are refused.
 std::optional<Dtype> OnnxStorageDtype(const OnnxElementType& type);
 
-// Of a model that a run makes too much of, nothing is sent.
+// The bounds of one Run. A model that exceeds them is refused before anything of it is computed.
 struct OnnxLimits {
   // Nodes that run in one Run, those of all expanded functions and of all rounds of loops together.
   int64_t nodes = 1 << 18;

@@ -63,7 +63,8 @@ class ContentUse {
 
 class ContentMemory {
  public:
-  // Of all devices. A client cannot make the tables larger by many small contents.
+  // The most contents that the memories of all devices have together. It bounds the tables: a
+  // client could otherwise make them large by many small contents.
   static constexpr size_t kMostContents = 1 << 14;
 
   struct Usage {
@@ -92,7 +93,7 @@ class ContentMemory {
   bool Drop() UOPD_EXCLUDES(mu_);
   // Forgets what is on devices that are lost.
   void NoteLosses() UOPD_EXCLUDES(mu_);
-  // What is there stays, also above the new limit, until something is added.
+  // Contents that are in memory stay, also above the new limit, until the next one is added.
   void set_max_bytes(int64_t most) { quota_.set_limit(most); }
   Usage usage() const UOPD_EXCLUDES(mu_);
 

@@ -84,7 +84,7 @@ class BufferStore {
   // Makes a zero-filled buffer. INVALID_ARGUMENT: the handle is 0 or in use.
   absl::Status Create(uint64_t handle, DeviceState& device, uint64_t bytes) UOPD_EXCLUDES(mu_);
   absl::Status Insert(uint64_t handle, Allocation allocation) UOPD_EXCLUDES(mu_);
-  // The same for a buffer that is a constant.
+  // Insert for a buffer that is a constant: no call may write it.
   absl::Status InsertConstant(uint64_t handle, Allocation allocation, Constant constant)
       UOPD_EXCLUDES(mu_);
   // Makes a buffer a constant. `allocation` has the same contents and takes the place of its

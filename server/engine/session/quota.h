@@ -49,8 +49,8 @@ class Quota {
   // limit; then less is left for others.
   void TakeAlways(int64_t bytes);
   void Give(int64_t bytes);
-  // The same as Take and Give for bytes that somebody else has charged to the larger quotas: what
-  // sessions share counts once there, and here for each that uses it.
+  // Charge this quota alone, and not the larger quotas: for memory that several sessions share. Its
+  // owner has charged the larger quotas once; every session that uses it charges its own quota.
   absl::Status TakeHere(int64_t bytes);
   void GiveHere(int64_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
   // NoteReclaimable for such bytes.

@@ -33,8 +33,8 @@ Tensor RepeatHeads(const Tensor& x, int64_t heads) {
              : fn::RepeatInterleave(x, heads / x.dims()[1], 1);
 }
 
-// What is added to the scores (f32): 0 or a number where a query sees a key, -inf elsewhere. Empty:
-// all see all.
+// The tensor (f32) that is added to the scores: 0 or a number where a query sees a key, -inf where
+// it does not. An empty tensor: every query sees every key.
 absl::StatusOr<Tensor> ScoreBias(Call& c, int64_t queries, int64_t keys, int64_t past) {
   Tensor bias;
   const auto add = [&](const Tensor& t) { bias = bias.state() == nullptr ? t : bias + t; };

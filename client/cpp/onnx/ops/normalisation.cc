@@ -48,12 +48,18 @@ absl::Status RunInstanceNormalization(Call& c) {
   return c.OutAs(0, fn::InstanceNorm(c.X(0), c.X(1), c.X(2), c.Float("epsilon", 1e-5)));
 }
 
-absl::Status RunLayerNormalization(Call& c) {
+// The axes from the attribute `axis` on, of an op whose mean is computed in f32.
+absl::StatusOr<Dims> LastAxes(Call& c) {
   UOPD_ASSIGN(const int64_t axis, c.Axis(c.Int("axis", -1), c.Rank(0)));
-  const double epsilon = c.Float("epsilon", 1e-5);
   if (c.Int("stash_type", 1) != 1) return c.Refuse("only the stash_type FLOAT is supported");
   Dims axes;
   for (int64_t i = axis; i < c.Rank(0); ++i) axes.push_back(i);
+  return axes;
+}
+
+absl::Status RunLayerNormalization(Call& c) {
+  UOPD_ASSIGN(const Dims axes, LastAxes(c));
+  const double epsilon = c.Float("epsilon", 1e-5);
   const Tensor x = WideOf(c.X(0));
   const auto [var, mean] = x.VarMean(axes, true, 0);
   const Tensor factor = (var + epsilon).Rsqrt();
@@ -66,11 +72,8 @@ absl::Status RunLayerNormalization(Call& c) {
 }
 
 absl::Status RunRmsNormalization(Call& c) {
-  UOPD_ASSIGN(const int64_t axis, c.Axis(c.Int("axis", -1), c.Rank(0)));
+  UOPD_ASSIGN(const Dims axes, LastAxes(c));
   const double epsilon = c.Float("epsilon", 1e-5);
-  if (c.Int("stash_type", 1) != 1) return c.Refuse("only the stash_type FLOAT is supported");
-  Dims axes;
-  for (int64_t i = axis; i < c.Rank(0); ++i) axes.push_back(i);
   const Tensor x = WideOf(c.X(0));
   const Tensor y = x * (x.Square().Mean(axes, true) + epsilon).Rsqrt();
   return c.OutAs(0, y.Cast(c.DtypeOf(0)) * c.X(1));

@@ -36,7 +36,7 @@ class Call {
   // Elements of an input, which are read from the daemon if the client does not know them.
   absl::StatusOr<Dims> Ints(size_t i);
   absl::StatusOr<std::vector<double>> Floats(size_t i);
-  // Of an input of one element.
+  // The value of an input that has one element.
   absl::StatusOr<int64_t> OneInt(size_t i);
   absl::StatusOr<double> OneFloat(size_t i);
 

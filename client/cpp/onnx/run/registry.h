@@ -14,9 +14,10 @@ namespace uopd::client::onnx {
 enum OpFlags : uint8_t {
   kTensors = 0,  // all inputs are tensors with dtypes of uopd
   kAnyType = 1,  // also element types without a dtype of their own (OnnxStorageDtype)
-  kStrings = 4,  // also strings
-  kGaps = 8,     // any of the inputs from least_inputs on may be missing, of an op with kManyInputs
   kAnyKind = 2,  // also sequences and nothing
+  kStrings = 4,  // also strings
+  // An op with kManyInputs: any of its inputs from least_inputs on may be missing.
+  kGaps = 8,
 };
 
 struct OpRow {

@@ -28,7 +28,8 @@ Handle FromBuffer(const ClientHandle& client, int dtype, const Dims& dims, nb::h
   return result;
 }
 
-// Of each constant: dtype, shape, and an object with the bytes.
+// Tensors of constants (Client::Constants). Each constant is given as its dtype, its shape, and an
+// object with its bytes.
 std::vector<Handle> Constants(const ClientHandle& client, const std::string& device,
                               const std::vector<std::tuple<int, Dims, nb::object>>& constants) {
   std::deque<Buffer> buffers;  // which cannot be moved

@@ -29,14 +29,21 @@ bool HasContiguousWords(const CpuChoice& choice, ir::UOp load, size_t axis) {
   return StrideAlong(facts.ctx, rules::Simplify(facts.ctx, index), words) == 1;
 }
 
+// The factors of each sum of products of small elements.
+std::vector<Factors> FactorsOfSums(const KernelFacts& facts) {
+  std::vector<Factors> out;
+  for (ir::UOp u : ir::Toposort(facts.ctx, facts.sink)) {
+    if (const auto factors = SmallFactors(u)) out.push_back(*factors);
+  }
+  return out;
+}
+
 // Whether the factor of a sum that is loaded here is a word in memory; `in_rows`: or elements that
 // follow each other along the axis.
 bool LiesInWords(const CpuChoice& choice, const Access& x, size_t words, bool in_rows) {
   const KernelFacts& facts = choice.facts;
-  for (ir::UOp u : ir::Toposort(facts.ctx, facts.sink)) {
-    const auto factors = SmallFactors(u);
-    if (!factors) continue;
-    for (ir::UOp f : {factors->a, factors->b}) {
+  for (const Factors& factors : FactorsOfSums(facts)) {
+    for (ir::UOp f : {factors.a, factors.b}) {
       const auto word = WordIn(f);
       if (word && std::ranges::find(word->loads, x.node) != word->loads.end())
         return !x.is_gated && (!in_rows || HasContiguousWords(choice, x.node, words));
@@ -48,10 +55,8 @@ bool LiesInWords(const CpuChoice& choice, const Access& x, size_t words, bool in
 
 // Whether some factor of a sum takes its elements out of words in memory along the axis.
 bool HasWordsAlong(const KernelFacts& facts, size_t axis) {
-  for (ir::UOp u : ir::Toposort(facts.ctx, facts.sink)) {
-    const auto factors = SmallFactors(u);
-    if (!factors) continue;
-    for (ir::UOp f : {factors->a, factors->b}) {
+  for (const Factors& factors : FactorsOfSums(facts)) {
+    for (ir::UOp f : {factors.a, factors.b}) {
       const auto word = WordIn(f);
       if (word && ir::Reaches(facts.ctx, word->shift, facts.axes[axis])) return true;
     }
@@ -168,10 +173,8 @@ double WordCost(const CpuChoice& choice, const Access& a) {
   bool contiguous = false, bytes_differ = false;
   for (size_t i = 0; i < facts.axes.size(); ++i)
     contiguous |= (facts.reduces & AxisBit(i)) != 0 && a.strides[i] == 1;
-  for (ir::UOp u : ir::Toposort(facts.ctx, facts.sink)) {
-    const auto factors = SmallFactors(u);
-    if (factors && (factors->a == a.node || factors->b == a.node))
-      bytes_differ = factors->a.dtype() != factors->b.dtype();
+  for (const Factors& f : FactorsOfSums(facts)) {
+    if (f.a == a.node || f.b == a.node) bytes_differ = f.a.dtype() != f.b.dtype();
   }
   // An instruction takes a word that is loaded as it is out of memory, for all lanes.
   if (contiguous && bytes_differ) return 1;
@@ -180,10 +183,8 @@ double WordCost(const CpuChoice& choice, const Access& a) {
 
 double UnpackingCost(const CpuChoice& choice, const Access& a) {
   const KernelFacts& facts = choice.facts;
-  for (ir::UOp u : ir::Toposort(facts.ctx, facts.sink)) {
-    const auto factors = SmallFactors(u);
-    if (!factors) continue;
-    for (ir::UOp f : {factors->a, factors->b}) {
+  for (const Factors& factors : FactorsOfSums(facts)) {
+    for (ir::UOp f : {factors.a, factors.b}) {
       const auto word = WordIn(f);
       if (!word || word->loads[0] != a.node) continue;
       const auto nodes = ir::Toposort(facts.ctx, {&word->word, 1});

@@ -45,20 +45,22 @@ def _address(text: str) -> tuple[str, int]:
   return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
 
 
+def _loaded(given: argparse.Namespace) -> Conversation:
+  load = Conversation.from_folder if os.path.isdir(given.model) else Conversation.from_gguf
+  return load(given.model, given.max_context, given.system)
+
+
 def _serve(given: argparse.Namespace) -> None:
   from .batch import Batch
-  from .chat import ChatTemplate
   from .serving.endpoints import Endpoints
   from .serving.http import Server, check_reach, keys_in
-  from .tokenizer import Tokenizer
   host, port = given.serve
   keys = keys_in(given.api_key_file) if given.api_key_file is not None else []
   check_reach(host, keys)
-  model, values = Model.from_gguf(given.model, given.max_context)
-  tokenizer = Tokenizer.from_gguf(values)
-  batch = Batch(model, given.slots)
+  loaded = _loaded(given)
+  batch = Batch(loaded.model, given.slots)
   batch.warm_up()
-  endpoints = Endpoints(os.path.basename(given.model).removesuffix(".gguf"), batch, tokenizer, ChatTemplate.from_gguf(values, tokenizer))
+  endpoints = Endpoints(os.path.basename(os.path.abspath(given.model)).removesuffix(".gguf"), batch, loaded.tokenizer, loaded.template)
   with Server(host, port, endpoints, keys) as server:
     print(f"{endpoints.name} is served at {server.url}/v1, and a page to chat at {server.url}/", flush=True)
     def end(*_: Any) -> None: raise KeyboardInterrupt
@@ -102,8 +104,7 @@ def main() -> int:
     if given.serve is not None:
       _serve(given)
       return 0
-    load = Conversation.from_folder if os.path.isdir(given.model) else Conversation.from_gguf
-    conversation = load(given.model, given.max_context, given.system)
+    conversation = _loaded(given)
     if given.benchmark is not None:
       _benchmark(conversation.model, max(2, given.benchmark))
       return 0

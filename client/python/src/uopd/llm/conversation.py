@@ -2,6 +2,7 @@
 """A conversation with a language model: messages in, the text of the answer out, piece by piece."""
 from __future__ import annotations
 
+import functools
 import os
 from typing import Any, Iterator
 
@@ -19,9 +20,11 @@ class Conversation:
   """
   def __init__(self, model: Model, tokenizer: Tokenizer, template: ChatTemplate, system: str | None = None) -> None:
     self.model, self.tokenizer, self.template = model, tokenizer, template
-    self._batch = Batch(model, 1)
     self._sequence: Sequence | None = None  # the latest answer
     self.messages: list[Message] = [] if system is None else [{"role": "system", "content": system}]
+
+  @functools.cached_property
+  def _batch(self) -> Batch: return Batch(self.model, 1)
 
   @staticmethod
   def from_gguf(path: str | os.PathLike[str], max_context: int = 4096, system: str | None = None, device: Any = None) -> Conversation:

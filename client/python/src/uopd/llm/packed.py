@@ -3,8 +3,8 @@
 
 Sixteen rows lie side by side, so that one vector has a word of each row: four numbers of 8 bits, which follow each other along the row. An instruction adds
 up the products of the four numbers with four bytes of the other operand. That operand is rounded to 16 bits, relative to the largest of 32 neighbours, and
-is multiplied as two bytes. The sums of integers are exact. So a product differs from an exact one by at most 2^-16 of the largest element of each 32, times
-the sum of the magnitudes of the numbers there, and by what float32 loses for the sum over the blocks.
+is multiplied as two bytes. The sums of integers are exact. So a product differs from an exact one by at most 1/65024 of the largest element of each 32, times
+the sum of the magnitudes of the weights there, and by what float32 loses in the sum over the blocks.
 """
 from __future__ import annotations
 
