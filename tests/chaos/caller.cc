@@ -50,9 +50,16 @@ bool Caller::Ready(bool* fresh) {
     }
     if (!session_.empty()) return true;
     v1::OpenSessionResponse response;
-    const Verdict opened = Call("OpenSession", [&](Stub& stub, grpc::ClientContext& context) {
-      return stub.OpenSession(&context, {}, &response);
-    });
+    const Verdict opened = Call(
+        "OpenSession",
+        [&](Stub& stub, grpc::ClientContext& context) {
+          // gRPC 1.51 reads errno too late after connect(): a connection that is under way can fail
+          // with the error of another call, for example "No such file or directory". Such a
+          // connection is tried again. A daemon that refuses connections runs into the deadline.
+          context.set_wait_for_ready(true);
+          return stub.OpenSession(&context, {}, &response);
+        },
+        kPatienceToConnect);
     if (opened == kOk) {
       session_ = response.session_id();
       if (fresh != nullptr) *fresh = true;

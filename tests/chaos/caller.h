@@ -32,6 +32,8 @@ v1::Argument Returned(uint64_t handle = 0);
 
 // Deadline of calls that must succeed. It is generous, since the machines that run this are loaded.
 inline constexpr double kPatience = 60;
+// Deadline of the first call of a connection, in seconds.
+inline constexpr double kPatienceToConnect = 10;
 
 class Caller {
  public:
