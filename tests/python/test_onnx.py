@@ -13,7 +13,7 @@ import pytest
 
 import uopd
 from a_daemon import ADaemon
-from uopd import Tensor, dtypes
+from uopd import Tensor, TinyJit, dtypes
 from uopd.errors import Error
 from uopd.onnx import OnnxRunner, OnnxValue, supported_ops
 
@@ -126,6 +126,124 @@ def test_folded_ops_are_those_of_the_daemon(tmp_path, op, fold, kind):
   np.testing.assert_array_equal(folded, fold(a, b))
   np.testing.assert_array_equal(computed, fold(a, b))
   assert folded.dtype == computed.dtype == fold(a, b).dtype
+
+
+def test_a_question_mark_is_the_name_of_no_size(tmp_path):
+  """PaddlePaddle's exporter writes ? and -1 for all sizes that it does not know."""
+  file = save(tmp_path, [helper.make_node("MatMul", ["a", "b"], ["y"])], [("a", T.FLOAT, [-1, "?"]), ("b", T.FLOAT, ["?", "?"])], [("y", T.FLOAT, None)])
+  runner, rng = OnnxRunner(file), np.random.default_rng(1)
+  assert runner.graph_inputs["a"].shape == runner.graph_inputs["b"].shape == ("", "")
+  a, b = rng.integers(-4, 5, (2, 3)).astype(np.float32), rng.integers(-4, 5, (3, 5)).astype(np.float32)
+  np.testing.assert_array_equal(runner({"a": a, "b": b})["y"].numpy(), a @ b)
+  with pytest.raises(ValueError, match=r"shape is \(2\); the model declares \(\?, \?\)"): runner({"a": np.zeros(2, np.float32), "b": b})
+
+
+def both_ways(path, node, a, rest=()):
+  """The result of a node whose first input is an initialiser, which the client computes, and of one whose input the daemon has."""
+  number = helper.np_dtype_to_tensor_dtype(a.dtype)
+  known = OnnxRunner(save(path, [node], [], [("y", number, None)], [onnx.numpy_helper.from_array(a, "a"), *rest]))
+  before = uopd.stats()["executes"]
+  folded = known({})["y"].numpy()
+  assert uopd.stats()["executes"] == before, "the daemon computed it"
+  given = OnnxRunner(save(path, [node], [("a", number, None)], [("y", number, None)], rest))
+  computed = given({"a": Tensor(a).realize()})["y"].numpy()
+  assert uopd.stats()["executes"] > before or computed.size == 0
+  return folded, computed
+
+
+@pytest.mark.parametrize("starts,ends,axes,steps,place", [([-1], [-2**63 + 1], [0], [-1], np.s_[::-1]),
+                                                          ([1, 3], [99, -9], [1, 2], [1, -2], np.s_[:, 1:99, 3::-2]),
+                                                          ([-3, 2], [-1, 1], [-1, 0], [1, -1], np.s_[2:1:-1, :, -3:-1]),
+                                                          ([9], [1], [2], [-3], np.s_[:, :, 9:1:-3]),
+                                                          ([0], [2**63 - 1], [1], [2**63 - 1], np.s_[:, ::2**62]),
+                                                          ([2], [1], [0], [1], np.s_[2:1]),
+                                                          ([1], [2], None, None, np.s_[1:2])])
+def test_slices_are_those_of_numpy_both_ways(tmp_path, starts, ends, axes, steps, place):
+  a = np.arange(60, dtype=np.int64).reshape(3, 4, 5)
+  names = ["a", "starts", "ends", *(["axes"] if axes else []), *(["steps"] if steps else [])]
+  rest = [ints(name, values) for name, values in (("starts", starts), ("ends", ends), ("axes", axes), ("steps", steps)) if values]
+  for result in both_ways(tmp_path, helper.make_node("Slice", names, ["y"]), a, rest):
+    np.testing.assert_array_equal(result, a[place])
+    assert result.dtype == a.dtype
+
+
+@pytest.mark.parametrize("order", [None, [1, 0, 2], [2, 0, 1]])
+def test_transposes_are_those_of_numpy_both_ways(tmp_path, order):
+  a = np.arange(24, dtype=np.int32).reshape(2, 3, 4)
+  node = helper.make_node("Transpose", ["a"], ["y"], **({} if order is None else {"perm": order}))
+  for result in both_ways(tmp_path, node, a): np.testing.assert_array_equal(result, np.transpose(a, order))
+  bad = save(tmp_path, [helper.make_node("Transpose", ["a"], ["y"], perm=[0, 0, 1])], [], [("y", T.INT32, None)], [onnx.numpy_helper.from_array(a, "a")])
+  with pytest.raises(ValueError, match="of the op `Transpose`"): OnnxRunner(bad)({})["y"].numpy()
+
+
+def test_the_paddings_that_pytorch_writes_are_not_read_back(tmp_path):
+  """PyTorch's exporter gives the last axis first, and turns this around in the graph."""
+  nodes = [helper.make_node("ConstantOfShape", ["two"], ["zeros"], value=ints("v", [0])), helper.make_node("Concat", ["pads", "zeros"], ["all"], axis=0),
+           helper.make_node("Reshape", ["all", "pairs"], ["p"]), helper.make_node("Slice", ["p", "last", "first", "axis", "last"], ["r"]),
+           helper.make_node("Transpose", ["r"], ["t"], perm=[1, 0]), helper.make_node("Reshape", ["t", "last"], ["flat"]),
+           helper.make_node("Cast", ["flat"], ["c"], to=T.INT64), helper.make_node("Pad", ["x", "c"], ["y"], mode="reflect")]
+  file = save(tmp_path, nodes, [("x", T.FLOAT, ["n", 5])], [("y", T.FLOAT, None)],
+              [ints("two", [2]), ints("pads", [1, 2]), ints("pairs", [-1, 2]), ints("last", [-1]), ints("first", [-2**63 + 1]), ints("axis", [0])])
+  runner, x = OnnxRunner(file), np.arange(10, dtype=np.float32).reshape(2, 5)
+  t = Tensor(x).realize()
+  before = uopd.stats()["executes"]
+  y = runner({"x": t})["y"]
+  assert uopd.stats()["executes"] == before, "the paddings were read back"
+  np.testing.assert_array_equal(y.numpy(), np.pad(x, ((0, 0), (1, 2)), mode="reflect"))
+
+
+def branching(path, kind=T.INT64):
+  """y is 2 x if `rate` is 16, else x + 1."""
+  out = [helper.make_tensor_value_info("z", T.FLOAT, None)]
+  branches = {"then_branch": helper.make_graph([helper.make_node("Add", ["x", "x"], ["z"])], "then", [], out),
+              "else_branch": helper.make_graph([helper.make_node("Add", ["x", "one"], ["z"])], "else", [], out)}
+  nodes = [helper.make_node("Equal", ["rate", "wanted"], ["is"]), helper.make_node("If", ["is"], ["y"], **branches)]
+  return OnnxRunner(save(path, nodes, [("x", T.FLOAT, ["n"]), ("rate", kind, [])], [("y", T.FLOAT, None)],
+                         [helper.make_tensor("wanted", kind, [], [16]), helper.make_tensor("one", T.FLOAT, [], [1])]))
+
+
+def test_numbers_decide_branches_without_the_daemon(tmp_path):
+  runner, x = branching(tmp_path), np.array([1, 5], np.float32)
+  t = Tensor(x).realize()
+  for n, wanted in ((16, 2 * x), (8, x + 1)):
+    for given in (n, np.array(n), np.int64(n)):
+      before = uopd.stats()["executes"]
+      y = runner({"x": t, "rate": given})["y"]
+      assert uopd.stats()["executes"] == before, "the number was read back"
+      np.testing.assert_array_equal(y.numpy(), wanted)
+    np.testing.assert_array_equal(runner({"x": t, "rate": Tensor(n, dtype=dtypes.int64)})["y"].numpy(), wanted)
+
+
+def test_a_jit_records_the_branch_of_a_number(tmp_path):
+  runner = branching(tmp_path)
+  for n, f in ((16, lambda x: 2 * x), (8, lambda x: x + 1)):
+    step = TinyJit(lambda x, n=n: runner({"x": x, "rate": np.array(n)})["y"].realize())
+    for k in range(4):
+      x = np.array([k, 7], np.float32)
+      np.testing.assert_array_equal(step(Tensor(x)).numpy(), f(x))
+
+
+def test_wrong_numbers_are_refused_as_wrong_arrays_are(tmp_path):
+  runner, x = branching(tmp_path, T.INT8), np.zeros(2, np.float32)
+  for given, message in ((np.array(16), "dtype is i64; the model declares INT8"), (np.array(1.5, np.float32), "dtype is f32"), (np.zeros(2, np.int8), "shape")):
+    with pytest.raises((ValueError, TypeError), match=message): runner({"x": x, "rate": given})
+  with pytest.raises((ValueError, TypeError, OverflowError)): runner({"x": x, "rate": 300})
+  np.testing.assert_array_equal(runner({"x": x, "rate": np.int8(16)})["y"].numpy(), x)
+
+
+def test_a_convolution_below_a_maximum_has_a_kernel_of_its_own(tmp_path):
+  """In the kernel of the maximum its sums had no tile."""
+  rng = np.random.default_rng(3)
+  x, w = (rng.integers(-3, 4, s).astype(np.float32) for s in ((1, 40, 32, 1), (48, 32, 5, 1)))
+  nodes = [helper.make_node("Transpose", ["x"], ["t"], perm=[0, 2, 1, 3]), helper.make_node("Conv", ["t", "w"], ["c"], kernel_shape=[5, 1]),
+           helper.make_node("Relu", ["c"], ["r"]), helper.make_node("GlobalMaxPool", ["r"], ["y"])]
+  runner = OnnxRunner(save(tmp_path, nodes, [("x", T.FLOAT, x.shape)], [("y", T.FLOAT, None)], [onnx.numpy_helper.from_array(w, "w")]))
+  windows = np.lib.stride_tricks.sliding_window_view(x[0, :, :, 0], 5, axis=0)
+  wanted = np.maximum(np.einsum("pck,ock->op", windows, w[:, :, :, 0]), 0).max(1)
+  before = uopd.stats()
+  np.testing.assert_array_equal(runner({"x": x})["y"].numpy().reshape(-1), wanted)
+  kernels = sum(uopd.stats()[k] - before[k] for k in before if k.startswith("kernels_") and k != "kernels_run")
+  assert kernels >= 2
 
 
 def counting_loop(path, body_nodes=()):

@@ -23,6 +23,8 @@ absl::Status ReadOnnxDim(Fields in, OnnxDim& out) {
       case 2: {
         UOPD_ASSIGN(out.param, in.String(field));
         has_param = true;
+        // An exporter writes this for every size that it does not know, and these are not equal.
+        if (out.param == "?") out.param = "";
         break;
       }
       case 3: {

@@ -38,9 +38,15 @@ struct OnnxStrings {
   std::vector<std::string> elements;
 };
 
+// A whole number, or a bool as 0 or 1, for an input without axes. The client knows it: the branch
+// of an If that it decides is taken without asking the daemon, and a Jit records that branch.
+struct OnnxNumber {
+  int64_t value = 0;
+};
+
 // What a model takes and gives: a tensor; a sequence of tensors; strings; or nothing, which is an
-// optional value that is not there.
-using OnnxData = std::variant<std::monostate, Tensor, std::vector<Tensor>, OnnxStrings>;
+// optional value that is not there. A number is an input only.
+using OnnxData = std::variant<std::monostate, Tensor, std::vector<Tensor>, OnnxStrings, OnnxNumber>;
 using OnnxDataMap = std::map<std::string, OnnxData>;
 
 // The dtype that elements of this type have here; nullopt: they are refused.

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "client/cpp/onnx/reader.h"
+#include "client/cpp/onnx/run/axis_part.h"
 #include "client/cpp/onnx/run/registry.h"
 #include "core/base/text.h"
 #include "uopd/indexing.h"
@@ -78,22 +79,9 @@ absl::Status RunSlice(Call& c) {
   for (size_t i = 0; i < starts.size(); ++i) {
     if (steps[i] == 0) return c.Wrong("a step is 0");
     const auto axis = static_cast<size_t>(axes[i]);
-    const int64_t size = c.Shape(0)[axis];
-    // Largest steps and ends mean as much as those just beyond the axis do.
-    const int64_t step = std::clamp<int64_t>(steps[i], -size - 1, size + 1);
-    const auto place = [&](int64_t v) {
-      v = std::clamp<int64_t>(v, -2 * size - 2, size + 1);
-      return v < 0 ? v + size : v;
-    };
-    int64_t begin = place(starts[i]), end = place(ends[i]);
-    const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
-    begin = std::clamp(begin, low, high);
-    end = std::clamp(end, low, high);
-    if (step > 0 ? begin >= end : begin <= end) {
-      ranges[axis] = {.begin = 0, .end = 0};
-      continue;
-    }
-    ranges[axis] = {.begin = begin, .end = end, .step = step};
+    const AxisPart part = PartOfAxis(starts[i], ends[i], steps[i], c.Shape(0)[axis]);
+    const int64_t end = part.begin + part.count * part.step;
+    ranges[axis] = {.begin = part.begin, .end = std::min(end, c.Shape(0)[axis]), .step = part.step};
     if (end < 0) ranges[axis].end = std::nullopt;
   }
   return OutMoved(c, c.X(0).Slice(ranges));

@@ -118,8 +118,11 @@ OpRows PoolOps() {
       {"MaxUnpool", 9, 2, 3, RunMaxUnpool},
       Global("GlobalAveragePool", 1,
              [](Call&, const Tensor& x, const Dims& axes) { return x.Mean(axes, true); }),
-      Global("GlobalMaxPool", 1,
-             [](Call&, const Tensor& x, const Dims& axes) { return x.Max(axes, true); }),
+      // The input is stored first. A maximum in the kernel of a convolution would be a loop around
+      // the sums of the convolution, which have no tile there and take ten times as long.
+      Global(
+          "GlobalMaxPool", 1,
+          [](Call&, const Tensor& x, const Dims& axes) { return x.Contiguous().Max(axes, true); }),
       Global("GlobalLpPool", 2,
              [](Call& c, const Tensor& x, const Dims& axes) {
                return fn::Norm(x, static_cast<double>(c.Int("p", 2)), axes, true);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 
+#include "client/cpp/onnx/run/axis_part.h"
 #include "client/cpp/onnx/run/broadcast.h"
 
 namespace uopd::client::onnx {
@@ -122,18 +123,71 @@ std::optional<KnownTensor> FoldGather(Call& c, const Inputs& in) {
   return out;
 }
 
-// Of one axis, with inputs for all of starts, ends, axes and steps that are there.
+// The elements of t from `begin` on, `steps` apart along each axis, as a tensor of the shape
+// `dims`.
+KnownTensor Strided(const KnownTensor& t, const Dims& dims, int64_t begin, const Dims& steps) {
+  KnownTensor out{dims, {}};
+  const int64_t n = ir::Product(dims);
+  Dims index(dims.size(), 0);
+  int64_t at = begin;
+  for (int64_t i = 0; i < n; ++i) {
+    out.v.push_back(t.v[static_cast<size_t>(at)]);
+    for (size_t axis = dims.size(); axis-- > 0;) {
+      at += steps[axis];
+      if (++index[axis] < dims[axis]) break;
+      at -= steps[axis] * dims[axis];
+      index[axis] = 0;
+    }
+  }
+  return out;
+}
+
+// How far apart neighbours along each axis lie.
+Dims StepsOf(const Dims& dims) {
+  Dims out(dims.size(), 1);
+  for (size_t axis = dims.size(); axis-- > 1;) out[axis - 1] = out[axis] * dims[axis];
+  return out;
+}
+
+// With inputs for all of starts, ends, axes and steps that are there.
 std::optional<KnownTensor> FoldSlice(Call& c, const Inputs& in) {
-  if (c.opset() < 10 || in.size() < 3 || in.size() != c.inputs() || in[0].dims.size() != 1)
-    return std::nullopt;
-  const int64_t n = in[0].dims[0], step = in.size() > 4 && in[4].v.size() == 1 ? in[4].v[0] : 1;
-  if (in[1].v.size() != 1 || in[2].v.size() != 1 || step != 1 ||
-      (in.size() > 4 && in[4].v.size() != 1))
-    return std::nullopt;
-  if (in.size() > 3 && (in[3].v.size() != 1 || !AxisIn(in[3].v[0], 1))) return std::nullopt;
-  const auto place = [&](int64_t v) { return std::clamp<int64_t>(v < 0 ? v + n : v, 0, n); };
-  const int64_t begin = place(in[1].v[0]), end = std::max(begin, place(in[2].v[0]));
-  return KnownTensor{{end - begin}, {in[0].v.begin() + begin, in[0].v.begin() + end}};
+  if (c.opset() < 10 || in.size() < 3 || in.size() != c.inputs()) return std::nullopt;
+  const size_t count = in[1].v.size();
+  for (size_t i = 2; i < in.size(); ++i)
+    if (in[i].v.size() != count) return std::nullopt;
+  Dims dims = in[0].dims, steps = StepsOf(dims);
+  std::vector<bool> is_cut(dims.size(), false);
+  int64_t begin = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const auto axis = AxisIn(in.size() > 3 ? in[3].v[i] : static_cast<int64_t>(i), dims.size());
+    const int64_t step = in.size() > 4 ? in[4].v[i] : 1;
+    if (!axis || step == 0 || is_cut[static_cast<size_t>(*axis)]) return std::nullopt;
+    const auto a = static_cast<size_t>(*axis);
+    const AxisPart part = PartOfAxis(in[1].v[i], in[2].v[i], step, dims[a]);
+    is_cut[a] = true;
+    begin += part.begin * steps[a];
+    dims[a] = part.count;
+    steps[a] *= part.step;
+  }
+  return Strided(in[0], dims, begin, steps);
+}
+
+std::optional<KnownTensor> FoldTranspose(Call& c, const Inputs& in) {
+  const size_t rank = in[0].dims.size();
+  Dims order;
+  for (size_t i = rank; i-- > 0;) order.push_back(static_cast<int64_t>(i));
+  order = c.IntList("perm", order);
+  const Dims all = StepsOf(in[0].dims);
+  Dims dims, steps, seen = order;
+  std::ranges::sort(seen);
+  for (size_t i = 0; i < seen.size(); ++i)
+    if (seen[i] != static_cast<int64_t>(i)) return std::nullopt;
+  if (order.size() != rank) return std::nullopt;
+  for (const int64_t from : order) {
+    dims.push_back(in[0].dims[static_cast<size_t>(from)]);
+    steps.push_back(all[static_cast<size_t>(from)]);
+  }
+  return Strided(in[0], dims, 0, steps);
 }
 
 std::optional<KnownTensor> FoldRange(Call&, const Inputs& in) {
@@ -198,6 +252,7 @@ const std::map<std::string_view, FoldRow>& Folds() {
       {"Concat", {FoldConcat}},
       {"Gather", {FoldGather}},
       {"Slice", {FoldSlice}},
+      {"Transpose", {FoldTranspose}},
       {"Range", {FoldRange}},
       {"Expand", {FoldExpand}},
       {"ReduceSum", {FoldReduce<kAdd>}},

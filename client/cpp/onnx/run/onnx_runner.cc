@@ -97,6 +97,19 @@ absl::StatusOr<onnx::Value> InputStrings(const OnnxType& type, const OnnxStrings
   return onnx::StringValue(given.dims, given.elements);
 }
 
+absl::StatusOr<onnx::Value> InputNumber(const OnnxType& type, const OnnxNumber& given,
+                                        InputSizes& sizes) {
+  const OnnxElementType* element = type.element;
+  const bool whole = element != nullptr && element->dtype && !ir::IsFloat(*element->dtype);
+  if (!whole) return Invalid("it is a whole number; the model declares another element type");
+  const bool fits = ir::WrapTo(*element->dtype, given.value) == given.value &&
+                    (given.value >= 0 || !ir::IsUnsigned(*element->dtype));
+  if (!fits)
+    return Invalid(Cat("its value is ", given.value, ", which ", element->name, " does not have"));
+  UOPD_TRY(CheckInputShape(type, {}, sizes));
+  return onnx::KnownInts(element, {}, {&given.value, 1});
+}
+
 }  // namespace
 
 struct OnnxRunner::State {
@@ -175,6 +188,7 @@ absl::StatusOr<onnx::Value> OnnxRunner::State::Input(const OnnxType& type, const
   }
   if (type.kind == Kind::kTensor) {
     if (const auto* s = std::get_if<OnnxStrings>(&data)) return InputStrings(type, *s, sizes);
+    if (const auto* n = std::get_if<OnnxNumber>(&data)) return InputNumber(type, *n, sizes);
     if (const auto* t = std::get_if<Tensor>(&data)) return InputTensor(type, *t, sizes);
     return Invalid("the model declares a tensor");
   }

@@ -79,6 +79,8 @@ void TakeData(nb::handle value, OnnxData& out) {
       const auto bytes = nb::cast<nb::bytes>(v);
       strings.elements.emplace_back(bytes.c_str(), bytes.size());
     }
+  } else if (nb::isinstance<nb::int_>(value)) {
+    out = client::OnnxNumber{nb::cast<int64_t>(value)};
   } else if (nb::isinstance<nb::list>(value)) {
     auto& all = out.emplace<std::vector<Tensor>>();
     for (const nb::handle v : value) all.push_back(one(v));

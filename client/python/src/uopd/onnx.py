@@ -17,6 +17,10 @@ from .tensor import Tensor
 _SAME_BITS = {"bfloat16": dtypes.bfloat16, "float8_e4m3fn": dtypes.fp8e4m3, "float8_e5m2": dtypes.fp8e5m2}
 
 
+# Element types of numbers that the client library takes as they are.
+_WHOLE = {"BOOL", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32"}
+
+
 class OnnxValue(NamedTuple):
   """What a model declares of an input or an output. Of a sequence and an optional value: of the tensors in it."""
   shape: tuple[int | str, ...] | None  # sizes; names of sizes that only a run knows, "" without a name. None: not even their number is declared
@@ -51,6 +55,17 @@ def _result(out: Any) -> Any:
   return array.reshape(out[0])
 
 
+def _number(value: Any, declared: OnnxValue) -> int | None:
+  """A whole number for an input without axes, which decides branches without asking the daemon. None: it is not one, or does not fit."""
+  dtype = declared.dtype
+  if declared.shape != () or dtype is None or declared.element_type not in _WHOLE: return None
+  if is_numpy(value):
+    if value.ndim != 0 or value.dtype.name != dtype.numpy_name: return None
+    value = value.item()
+  if not isinstance(value, int) or not dtype.min <= value <= dtype.max: return None
+  return int(value)
+
+
 def _handle(value: Any, dtype: DType | None) -> _core.Handle:
   """One tensor of an input."""
   if isinstance(value, Tensor): return value._h
@@ -70,7 +85,11 @@ class OnnxRunner:
 
   Inputs are tensors, NumPy arrays, and lists of numbers, which take the declared dtype; a sequence is a list of tensors or arrays, and an optional
   value may be None. A tensor or an array has to have the declared dtype and shape. Strings are arrays or lists of str, and come as arrays of them. Outputs
-  are tensors, which are computed when they are read, lists of tensors, or None. The tensors of the file are sent once.
+  are tensors, which are computed when they are read, lists of tensors, or None. The tensors of the file are sent once. What several outputs need is computed
+  once if they are computed together: `Tensor.realize(*outputs.values())`.
+
+  A number or an array without axes for an input of whole numbers or bools is known to the client: the branch of an If that it decides is taken without
+  asking the daemon, and a TinyJit records that branch.
 
   Operator sets 1 to 27 are known; of some ops not the first ones (supported_ops()). An op, an attribute or an element type that is not known raises
   NotImplementedError, which names the node. Elements of types without a dtype travel in one that has all their values: INT4, INT2 as int8, UINT4, UINT2
@@ -96,7 +115,9 @@ class OnnxRunner:
       if value is None and declared is not None and declared.is_optional: given[name] = None
       elif declared is not None and declared.is_sequence: given[name] = [_handle(v, dtype) for v in value]
       elif declared is not None and declared.element_type == "STRING": given[name] = _strings(value)
-      else: given[name] = _handle(value, dtype)
+      else:
+        number = None if declared is None else _number(value, declared)
+        given[name] = _handle(value, dtype) if number is None else number
     return {name: _result(out) for name, out in self._model.run(given).items()}
 
 
