@@ -47,6 +47,14 @@ def test_names_types_and_shapes(tmp_path):
     for given in (x, Tensor(x), x.tolist()): np.testing.assert_array_equal(runner({"x": given})["y"].numpy(), x + [1, 2, 3])
 
 
+def test_outputs_come_in_the_order_of_the_model(tmp_path):
+  nodes = [helper.make_node(op, ["x"], [y]) for op, y in (("Neg", "z"), ("Abs", "a"), ("Relu", "m"))]
+  runner = OnnxRunner(save(tmp_path, nodes, [("x", T.FLOAT, [2])], [(y, T.FLOAT, [2]) for y in ("z", "a", "m")]))
+  out = runner({"x": np.array([-1, 2], np.float32)})
+  assert list(out) == list(runner.graph_outputs) == ["z", "a", "m"]
+  assert [t.tolist() for t in out.values()] == [[1, -2], [1, 2], [0, 2]]
+
+
 def test_wrong_inputs_name_what_is_wrong(tmp_path):
   file = save(tmp_path, [helper.make_node("Add", ["a", "b"], ["y"])], [("a", T.FLOAT, ["n", 2]), ("b", T.FLOAT, ["n", 2])], [("y", T.FLOAT, None)])
   runner, two = OnnxRunner(file), np.zeros((2, 2), np.float32)
@@ -244,6 +252,16 @@ def test_a_convolution_below_a_maximum_has_a_kernel_of_its_own(tmp_path):
   np.testing.assert_array_equal(runner({"x": x})["y"].numpy().reshape(-1), wanted)
   kernels = sum(uopd.stats()[k] - before[k] for k in before if k.startswith("kernels_") and k != "kernels_run")
   assert kernels >= 2
+
+
+def test_rows_are_found_by_indices_of_64_bits(tmp_path):
+  """Largest ones, too: a difference of such an index and a position does not fit 64 bits."""
+  rows = np.arange(1, 31, dtype=np.float32).reshape(10, 3)
+  runner = OnnxRunner(save(tmp_path, [helper.make_node("Gather", ["w", "i"], ["y"])], [("i", T.INT64, ["n"])], [("y", T.FLOAT, None)],
+                           [onnx.numpy_helper.from_array(rows, "w")]))
+  index = np.array([0, 9, -1, -10, 3, 10, -11, 2**32, 2**32 + 3, 2**63 - 1, -2**63, -2**63 + 4, -2**32 - 1], np.int64)
+  wanted = np.stack([rows[i] if -10 <= i < 10 else np.zeros(3, np.float32) for i in index.tolist()])
+  np.testing.assert_array_equal(runner({"i": index})["y"].numpy(), wanted)
 
 
 def counting_loop(path, body_nodes=()):

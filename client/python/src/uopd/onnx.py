@@ -81,7 +81,7 @@ def _handle(value: Any, dtype: DType | None) -> _core.Handle:
 
 
 class OnnxRunner:
-  """The model of an ONNX file. Calling it with its inputs gives its outputs; both are by name.
+  """The model of an ONNX file. Calling it with its inputs gives its outputs; both are by name, outputs in the order of the model.
 
   Inputs are tensors, NumPy arrays, and lists of numbers, which take the declared dtype; a sequence is a list of tensors or arrays, and an optional
   value may be None. A tensor or an array has to have the declared dtype and shape. Strings are arrays or lists of str, and come as arrays of them. Outputs
@@ -118,7 +118,8 @@ class OnnxRunner:
       else:
         number = None if declared is None else _number(value, declared)
         given[name] = _handle(value, dtype) if number is None else number
-    return {name: _result(out) for name, out in self._model.run(given).items()}
+    results = self._model.run(given)
+    return {name: _result(results[name]) for name in self.graph_outputs}
 
 
 def supported_ops() -> list[tuple[str, str, int]]:
