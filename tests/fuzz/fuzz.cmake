@@ -61,7 +61,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND UOPD_SANITIZE MATCHES "address")
     set(state ${CMAKE_SOURCE_DIR}/client/cpp/state)
     uopd_file_fuzzer(gguf ${state}/ggml_types.cc ${state}/gguf_cursor.cc ${state}/gguf_header.cc ${state}/shown_name.cc)
     file(GLOB onnx_reader CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/client/cpp/onnx/*.cc)
-    uopd_file_fuzzer(onnx ${onnx_reader} ${state}/regular_file.cc ${state}/shown_name.cc)
+    uopd_file_fuzzer(onnx ${onnx_reader} ${state}/model_folder.cc ${state}/regular_file.cc ${state}/shown_name.cc)
   endif()
 endif()
 
