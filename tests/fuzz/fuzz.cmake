@@ -42,6 +42,12 @@ if(TARGET uopd_client_cpp)
   set_target_properties(onnx_fuzz_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_link_libraries(onnx_fuzz_test PRIVATE uopd_client_cpp GTest::gtest GTest::gtest_main)
   uopd_register_tests(onnx_fuzz_test both)
+  add_executable(onnx_run_fuzz_test ${CMAKE_SOURCE_DIR}/tests/fuzz/onnx_run_fuzz_test.cc ${CMAKE_SOURCE_DIR}/tests/fuzz/onnx_run_check.cc
+      ${CMAKE_SOURCE_DIR}/tests/fuzz/onnx_run_seeds.cc ${CMAKE_SOURCE_DIR}/tests/fuzz/onnx_bombs.cc ${CMAKE_SOURCE_DIR}/tests/fuzz/onnx_seeds.cc
+      ${CMAKE_SOURCE_DIR}/tests/fuzz/memory_meter.cc)
+  set_target_properties(onnx_run_fuzz_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  target_link_libraries(onnx_run_fuzz_test PRIVATE uopd_client_cpp GTest::gtest GTest::gtest_main)
+  uopd_register_tests(onnx_run_fuzz_test both COST 20)
 endif()
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND UOPD_SANITIZE MATCHES "address")
