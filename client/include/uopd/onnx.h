@@ -36,7 +36,7 @@ namespace uopd::client {
 inline constexpr uint64_t kMostOnnxMemory = 256 << 20;  // bytes
 inline constexpr uint64_t kOnnxMemoryFactor = 64;       // see above; small models take 8 KiB
 inline constexpr uint64_t kMostOnnxNodes = 1 << 18;     // of all graphs and functions together
-inline constexpr size_t kMostOnnxOpsets = 256;          // of a model or function; each node looks
+inline constexpr size_t kMostOnnxOpsets = 256;          // each node goes over them
 inline constexpr int kMostOnnxGraphDepth = 16;  // graphs in graphs, the model's is the first
 inline constexpr int kMostOnnxTypeDepth = 16;   // types in types
 inline constexpr int kMostOnnxAxes = ir::kMaxRank;
