@@ -42,6 +42,12 @@ if(TARGET uopd_client_cpp)
   set_target_properties(onnx_fuzz_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_link_libraries(onnx_fuzz_test PRIVATE uopd_client_cpp GTest::gtest GTest::gtest_main)
   uopd_register_tests(onnx_fuzz_test both)
+  add_executable(onnx_run_fuzz_test ${CMAKE_SOURCE_DIR}/tests/fuzz/onnx_run_fuzz_test.cc ${CMAKE_SOURCE_DIR}/tests/fuzz/onnx_run_check.cc
+      ${CMAKE_SOURCE_DIR}/tests/fuzz/onnx_run_seeds.cc ${CMAKE_SOURCE_DIR}/tests/fuzz/onnx_bombs.cc ${CMAKE_SOURCE_DIR}/tests/fuzz/onnx_seeds.cc
+      ${CMAKE_SOURCE_DIR}/tests/fuzz/memory_meter.cc)
+  set_target_properties(onnx_run_fuzz_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  target_link_libraries(onnx_run_fuzz_test PRIVATE uopd_client_cpp GTest::gtest GTest::gtest_main)
+  uopd_register_tests(onnx_run_fuzz_test both COST 20)
 endif()
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND UOPD_SANITIZE MATCHES "address")
@@ -61,7 +67,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND UOPD_SANITIZE MATCHES "address")
     set(state ${CMAKE_SOURCE_DIR}/client/cpp/state)
     uopd_file_fuzzer(gguf ${state}/ggml_types.cc ${state}/gguf_cursor.cc ${state}/gguf_header.cc ${state}/shown_name.cc)
     file(GLOB onnx_reader CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/client/cpp/onnx/*.cc)
-    uopd_file_fuzzer(onnx ${onnx_reader} ${state}/regular_file.cc ${state}/shown_name.cc)
+    uopd_file_fuzzer(onnx ${onnx_reader} ${state}/model_folder.cc ${state}/regular_file.cc ${state}/shown_name.cc)
   endif()
 endif()
 

@@ -5,9 +5,9 @@
 #include <set>
 #include <vector>
 
-#include "client/cpp/state/shown_name.h"
 #include "core/base/status.h"
 #include "core/base/text.h"
+#include "tests/fuzz/clean_message.h"
 #include "uopd/gguf.h"
 
 namespace uopd::test {
@@ -79,20 +79,6 @@ std::string WrongHeader(const GgufHeader& header, std::string_view start, uint64
   return "";
 }
 
-// A message is UTF-8 without controls where nothing of it would be replaced as a name.
-bool IsClean(const std::string& message) {
-  for (size_t at = 0; at < message.size();) {
-    // Names are cut behind 80 bytes, so parts are looked at; a part ends before a character.
-    size_t end = std::min(message.size(), at + 76);
-    while (end < message.size() && (message[end] & 0xc0) == 0x80) --end;
-    if (end <= at) return false;
-    const std::string part = message.substr(at, end - at);
-    if (client::ShownName(part) != Cat("`", part, "`")) return false;
-    at = end;
-  }
-  return !message.empty() && message.back() != '.';
-}
-
 }  // namespace
 
 GgufVerdict CheckGguf(std::string_view start, uint64_t file_bytes) {
@@ -107,7 +93,7 @@ GgufVerdict CheckGguf(std::string_view start, uint64_t file_bytes) {
   const bool more = absl::IsOutOfRange(header.status()) && start.size() < file_bytes &&
                     start.size() < client::kMostGgufHeaderBytes;
   if (!absl::IsInvalidArgument(header.status()) && !more) out.wrong = Cat("the code: ", message);
-  if (!IsClean(message)) out.wrong = Cat("the message: ", message);
+  if (!IsCleanMessage(message)) out.wrong = Cat("the message: ", message);
   return out;
 }
 

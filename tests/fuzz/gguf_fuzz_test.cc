@@ -7,6 +7,7 @@
 #include "tests/fuzz/gguf_check.h"
 #include "tests/fuzz/gguf_seeds.h"
 #include "tests/fuzz/memory_meter.h"
+#include "tests/support/environment.h"
 
 namespace uopd {
 namespace {
@@ -26,10 +27,11 @@ double PeakOf(const std::string& file) { return PeakOf(file, file.size()); }
 
 TEST(GgufFuzz, MutatedFilesGiveErrorsOrHeadersWithinTheFile) {
 #ifdef UOPD_SANITIZED
-  constexpr int kRounds = 20'000;
+  constexpr int kUsual = 20'000;
 #else
-  constexpr int kRounds = 100'000;
+  constexpr int kUsual = 100'000;
 #endif
+  const int64_t rounds = test::FromEnvironment("UOPD_FUZZ_FILES", kUsual);
   std::mt19937_64 random(11);
   std::vector<test::GgufSeed> seeds;
   while (seeds.size() < 200) {
@@ -40,8 +42,8 @@ TEST(GgufFuzz, MutatedFilesGiveErrorsOrHeadersWithinTheFile) {
         << "seed " << seeds.size() << ": " << verdict.wrong
         << client::ParseGguf(head.bytes, head.bytes.size() + data).status();
   }
-  int accepted = 0;
-  for (int round = 0; round < kRounds; ++round) {
+  int64_t accepted = 0;
+  for (int64_t round = 0; round < rounds; ++round) {
     test::GgufSeed file = seeds[random() % seeds.size()];
     test::MutateGguf(file, random);
     std::string& bytes = file.head.bytes;
@@ -60,8 +62,8 @@ TEST(GgufFuzz, MutatedFilesGiveErrorsOrHeadersWithinTheFile) {
     accepted += whole.accepted ? 1 : 0;
     ASSERT_LE(PeakOf(bytes), most()) << "round " << round;
   }
-  EXPECT_GT(accepted, kRounds / 50);
-  EXPECT_LT(accepted, kRounds / 2);
+  EXPECT_GT(accepted, rounds / 50);
+  EXPECT_LT(accepted, rounds / 2);
 }
 
 // Headers of a megabyte whose parts are as small as they can be.

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "tests/fuzz/onnx_check.h"
 
-#include <algorithm>
 #include <set>
 
-#include "client/cpp/state/shown_name.h"
 #include "core/base/status.h"
 #include "core/base/text.h"
+#include "tests/fuzz/clean_message.h"
 #include "uopd/onnx.h"
 
 namespace uopd::test {
@@ -132,20 +131,6 @@ class OnnxWalk {
   std::string wrong_;
   uint64_t nodes_ = 0;
 };
-
-// A message is UTF-8 without controls where nothing of it would be replaced as a name.
-bool IsCleanMessage(const std::string& message) {
-  for (size_t at = 0; at < message.size();) {
-    // Names are cut behind 80 bytes, so parts are looked at; a part ends before a character.
-    size_t end = std::min(message.size(), at + 76);
-    while (end < message.size() && (message[end] & 0xc0) == 0x80) --end;
-    if (end <= at) return false;
-    const std::string part = message.substr(at, end - at);
-    if (ShownName(part) != Cat("`", part, "`")) return false;
-    at = end;
-  }
-  return !message.empty() && message.back() != '.';
-}
 
 }  // namespace
 

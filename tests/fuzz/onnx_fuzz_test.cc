@@ -10,6 +10,7 @@
 #include "tests/fuzz/memory_meter.h"
 #include "tests/fuzz/onnx_check.h"
 #include "tests/fuzz/onnx_seeds.h"
+#include "tests/support/environment.h"
 #include "uopd/onnx.h"
 
 namespace uopd {
@@ -41,10 +42,11 @@ std::string FromFile(const std::string& bytes) {
 
 TEST(OnnxFuzz, MutatedFilesGiveErrorsOrModels) {
 #ifdef UOPD_SANITIZED
-  constexpr int kRounds = 20'000;
+  constexpr int kUsual = 20'000;
 #else
-  constexpr int kRounds = 100'000;
+  constexpr int kUsual = 100'000;
 #endif
+  const int64_t rounds = test::FromEnvironment("UOPD_FUZZ_FILES", kUsual);
   std::mt19937_64 random(11);
   std::vector<std::vector<test::WireTree>> seeds;
   while (seeds.size() < 300) {
@@ -53,8 +55,8 @@ TEST(OnnxFuzz, MutatedFilesGiveErrorsOrModels) {
     ASSERT_TRUE(verdict.accepted && verdict.wrong.empty())
         << "seed " << seeds.size() << ": " << verdict.wrong << verdict.message;
   }
-  int accepted = 0;
-  for (int round = 0; round < kRounds; ++round) {
+  int64_t accepted = 0;
+  for (int64_t round = 0; round < rounds; ++round) {
     const std::string file = test::MutateOnnx(seeds[random() % seeds.size()], random);
     const test::OnnxVerdict verdict = test::CheckOnnx(file);
     ASSERT_EQ(verdict.wrong, "") << "round " << round;
@@ -66,8 +68,8 @@ TEST(OnnxFuzz, MutatedFilesGiveErrorsOrModels) {
       ASSERT_EQ(FromFile(file), verdict.message) << "round " << round;
     }
   }
-  EXPECT_GT(accepted, kRounds / 20);
-  EXPECT_LT(accepted, kRounds * 4 / 5);
+  EXPECT_GT(accepted, rounds / 20);
+  EXPECT_LT(accepted, rounds * 4 / 5);
 }
 
 // Models of many parts that are as small as they can be.

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "client/cpp/onnx/reader.h"
+#include "client/cpp/state/model_folder.h"
 #include "client/cpp/state/shown_name.h"
 #include "core/base/text.h"
 #include "uopd/onnx.h"
@@ -22,15 +23,16 @@ absl::StatusOr<UniqueFd> OpenOnnxFolder(const std::string& path) {
   return out;
 }
 
-absl::Status ReadOnnxExternal(const UniqueFd& folder, const OnnxExternal& external,
-                              std::span<char> out) {
-  UOPD_ASSIGN(const RegularFile file,
-              RegularFile::OpenBeneath(folder, external.location, ShownName(external.location)));
-  if (external.offset > file.bytes() || out.size() > file.bytes() - external.offset) {
-    return Invalid(Cat(file.path(), " has ", file.bytes(), " bytes; needed are ", out.size(),
+// The file that has the contents, with all of them.
+absl::StatusOr<RegularFile> OpenOnnxExternal(const UniqueFd& folder, const OnnxTensor& tensor) {
+  const OnnxExternal& external = *tensor.external;
+  UOPD_ASSIGN(RegularFile file,
+              OpenInModelFolder(folder, external.location, ShownName(external.location)));
+  if (external.offset > file.bytes() || tensor.bytes() > file.bytes() - external.offset) {
+    return Invalid(Cat(file.path(), " has ", file.bytes(), " bytes; needed are ", tensor.bytes(),
                        " from byte ", external.offset));
   }
-  return file.ReadAt(external.offset, out);
+  return file;
 }
 
 }  // namespace
@@ -64,11 +66,25 @@ const OnnxModel& OnnxFile::model() const { return file_->model; }
 absl::Status OnnxFile::Read(const OnnxTensor& tensor, std::span<char> out) const {
   const auto read = [&]() -> absl::Status {
     UOPD_TRY(onnx::CheckRead(tensor, out));
-    if (tensor.external != nullptr) return ReadOnnxExternal(file_->folder, *tensor.external, out);
+    if (tensor.external != nullptr) {
+      UOPD_ASSIGN(const RegularFile file, OpenOnnxExternal(file_->folder, tensor));
+      return file.ReadAt(tensor.external->offset, out);
+    }
     onnx::WireSource source(file_->file, nullptr);
     return onnx::CopyParts(source, tensor, out);
   };
   return onnx::InFrame(read(), [&] { return onnx::Shown("tensor", tensor.name, 0); });
+}
+
+absl::StatusOr<std::string> OnnxFile::Read(const OnnxTensor& tensor) const {
+  // The sizes of contents elsewhere are what a small file says: the memory comes after the check.
+  if (tensor.external != nullptr) {
+    UOPD_TRY(onnx::InFrame(OpenOnnxExternal(file_->folder, tensor).status(),
+                           [&] { return onnx::Shown("tensor", tensor.name, 0); }));
+  }
+  std::string out(tensor.bytes(), '\0');
+  UOPD_TRY(Read(tensor, out));
+  return out;
 }
 
 }  // namespace uopd::client

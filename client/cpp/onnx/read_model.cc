@@ -147,6 +147,8 @@ std::optional<int64_t> FindOnnxOpset(const std::vector<OnnxOpset>& opsets,
 }  // namespace
 
 absl::Status CheckOpsets(const std::vector<OnnxOpset>& opsets) {
+  if (opsets.size() > kMostOnnxOpsets)
+    return Invalid(Cat(opsets.size(), " operator sets are imported; at most ", kMostOnnxOpsets));
   std::vector<std::string_view> domains;
   domains.reserve(opsets.size());
   for (const OnnxOpset& o : opsets) domains.push_back(o.domain);

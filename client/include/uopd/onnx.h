@@ -36,6 +36,7 @@ namespace uopd::client {
 inline constexpr uint64_t kMostOnnxMemory = 256 << 20;  // bytes
 inline constexpr uint64_t kOnnxMemoryFactor = 64;       // see above; small models take 8 KiB
 inline constexpr uint64_t kMostOnnxNodes = 1 << 18;     // of all graphs and functions together
+inline constexpr size_t kMostOnnxOpsets = 256;          // each node goes over them
 inline constexpr int kMostOnnxGraphDepth = 16;  // graphs in graphs, the model's is the first
 inline constexpr int kMostOnnxTypeDepth = 16;   // types in types
 inline constexpr int kMostOnnxAxes = ir::kMaxRank;
@@ -257,11 +258,13 @@ class OnnxFile {
   // Copies the contents of one of the model's tensors. REQUIRES: `out` has tensor.bytes() bytes.
   // DATA_LOSS if the file became shorter since Open, or numbers of variable length changed in it.
   //
-  // Contents in another file: each name of the location is opened below the one before, from the
-  // folder that the model was in when it was opened. Symbolic links on the way and at its end are
-  // refused, and so is everything but a regular file; nothing is waited for. The part must lie
-  // within the file.
+  // Contents in another file lie below the folder of the path that Open was given, which may itself
+  // be a link. A symbolic link there may lead to a file below that folder, and from a snapshot of
+  // the Hugging Face Hub's cache to the cache's folder `blobs`; others are refused, and so is
+  // everything but a regular file. Nothing is waited for. The part must lie within the file.
   absl::Status Read(const OnnxTensor& tensor, std::span<char> out) const;
+  // The same, in new memory, which is taken after it is clear that the contents are there.
+  absl::StatusOr<std::string> Read(const OnnxTensor& tensor) const;
 
  private:
   struct File;

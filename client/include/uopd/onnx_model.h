@@ -55,6 +55,8 @@ std::optional<Dtype> OnnxStorageDtype(const OnnxElementType& type);
 // The bounds of one Run. A model that exceeds them is refused before anything of it is computed.
 struct OnnxLimits {
   // Nodes that run in one Run, those of all expanded functions and of all rounds of loops together.
+  // What the client itself works on counts too: a KiB as a node, and so does each input or output
+  // of a node beyond 16. So a small file costs some seconds and some hundred MB at most.
   int64_t nodes = 1 << 18;
   int64_t known_bytes = 16 << 20;  // of one tensor that is read back
 };
@@ -77,6 +79,7 @@ class OnnxRunner {
   // unknown, or has another dtype or shape than the model declares; sizes with one name have to be
   // equal. An input that an initialiser has may be given, too. UNIMPLEMENTED: see above.
   // RESOURCE_EXHAUSTED: a limit.
+  // Nodes have to stand in their order, and no name may be made twice in a graph: INVALID_ARGUMENT.
   absl::StatusOr<OnnxDataMap> Run(const OnnxDataMap& inputs) const;
 
  private:

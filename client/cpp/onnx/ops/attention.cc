@@ -128,7 +128,8 @@ absl::StatusOr<Tensor> Modified(Call& c, std::string_view name, const Tensor& x)
   UOPD_TRY(x.status());
   const Value in = ValueOf(x);
   UOPD_ASSIGN(std::vector<Value> out, c.walk().RunGraph(*graph, c.frame(), {&in, 1}));
-  if (out.size() != 1 || out[0].kind != Value::Kind::kTensor || out[0].dims != x.dims())
+  if (out.size() != 1 || out[0].kind != Value::Kind::kTensor || out[0].strings != nullptr ||
+      out[0].dims != x.dims())
     return c.Wrong(Cat("the graph ", name, " does not keep the shape"));
   return c.walk().TensorOf(out[0]);
 }

@@ -140,7 +140,7 @@ absl::Status RunSequenceMap(Call& c) {
   if (c.In(0).kind != Value::Kind::kSequence) return c.Wrong("its first input is no sequence");
   const size_t count = c.In(0).items->size();
   if (c.outputs() > body->outputs.size()) return c.Wrong("the body has fewer outputs");
-  std::vector<std::vector<Value>> results(body->outputs.size());
+  std::vector<std::vector<SharedValue>> results(body->outputs.size());
   for (size_t i = 0; i < count; ++i) {
     UOPD_TRY(c.walk().Charge());
     std::vector<Value> in;
@@ -149,10 +149,14 @@ absl::Status RunSequenceMap(Call& c) {
       const Value& v = c.In(k);
       if (v.kind == Value::Kind::kSequence && v.items->size() != count)
         return c.Wrong("the sequences have different lengths");
-      in.push_back(v.kind == Value::Kind::kSequence ? (*v.items)[i] : v);
+      in.push_back(v.kind == Value::Kind::kSequence ? *(*v.items)[i] : v);
     }
     UOPD_ASSIGN(std::vector<Value> out, c.walk().RunGraph(*body, c.frame(), in));
-    for (size_t k = 0; k < out.size(); ++k) results[k].push_back(std::move(out[k]));
+    for (size_t k = 0; k < out.size(); ++k) {
+      // Sequences in sequences would be as deep as the model has nodes.
+      if (out[k].kind != Value::Kind::kTensor) return c.Wrong("an output of the body is no tensor");
+      results[k].push_back(Shared(std::move(out[k])));
+    }
   }
   for (size_t k = 0; k < c.outputs(); ++k) UOPD_TRY(c.Out(SequenceOf(std::move(results[k])), k));
   return absl::OkStatus();

@@ -38,6 +38,10 @@ absl::Status RunConvTranspose(Call& c) {
   Dims wanted = c.IntList("output_shape");
   if (extra.size() != n) return c.Wrong("output_padding has not one entry for each spatial axis");
   if (w.kernel != kernel) return c.Wrong("kernel_shape is not the shape of the weight");
+  for (const int64_t v : extra)
+    if (v < 0 || v > ir::kMaxElements) return c.Wrong(Cat("an output_padding is ", v));
+  for (const int64_t v : wanted)
+    if (v < 0 || v > ir::kMaxElements) return c.Wrong(Cat("a size of output_shape is ", v));
   // Some files give all sizes of the result.
   if (wanted.size() == n + 2) wanted.erase(wanted.begin(), wanted.begin() + 2);
   const std::string_view mode = c.String("auto_pad", "NOTSET");
@@ -69,7 +73,7 @@ absl::Status RunConvTranspose(Call& c) {
 // The zero point of a weight: one number, or one for each channel of the result.
 Tensor WeightMinusZero(Call& c, size_t weight, size_t zero) {
   Tensor w = c.X(weight).Cast(Dtype::I32);
-  if (!c.Has(zero)) return w;
+  if (!c.Has(zero) || c.Rank(weight) == 0) return w;  // Convolve refuses a weight without axes
   Dims dims(static_cast<size_t>(c.Rank(weight)), 1);
   dims[0] = -1;
   return w - c.X(zero).Cast(Dtype::I32).Reshape(dims);
@@ -102,7 +106,12 @@ absl::Status RunCol2Im(Call& c) {
   const size_t n = image.size();
   const Dims pads = c.IntList("pads", Dims(2 * n, 0)), stride = c.IntList("strides", Dims(n, 1)),
              dilation = c.IntList("dilations", Dims(n, 1));
-  if (pads.size() != 2 * n || block.size() != n) return c.Wrong("attributes have wrong lengths");
+  if (pads.size() != 2 * n || block.size() != n || n > static_cast<size_t>(ir::kMaxRank))
+    return c.Wrong("attributes have wrong lengths");
+  for (const Dims* all : {&image, &pads})
+    for (const int64_t v : *all)
+      if (v < -ir::kMaxElements || v > ir::kMaxElements)
+        return c.Wrong(Cat("a size or pad is ", v));
   Dims whole = image, before(2, 0), after(2, 0);
   for (size_t i = 0; i < n; ++i) {
     whole[i] += pads[i] + pads[n + i];

@@ -141,7 +141,8 @@ absl::Status RunGridSample(Call& c) {
 absl::Status RunAffineGrid(Call& c) {
   UOPD_ASSIGN(const Dims size, c.Ints(1));
   const bool corners = c.Int("align_corners", 0) != 0;
-  if (c.Rank(0) != 3 || size.size() < 4 || c.Shape(0)[2] != static_cast<int64_t>(size.size()) - 1)
+  if (c.Rank(0) != 3 || size.size() < 4 || size.size() > static_cast<size_t>(ir::kMaxRank) ||
+      c.Shape(0)[2] != static_cast<int64_t>(size.size()) - 1)
     return c.Wrong("theta does not fit the size");
   const size_t spatial = size.size() - 2;
   std::vector<Tensor> coordinates;

@@ -85,8 +85,9 @@ absl::Status RunRange(Call& c) {
   const double count = std::ceil((end - begin) / step);
   if (!(step != 0) || !(count < static_cast<double>(ir::kMaxElements)))
     return c.Wrong("it has no, or too many, elements");
+  // A count of -infinity is no int64_t.
   const Tensor numbers =
-      c.client().Arange(0, std::max<int64_t>(static_cast<int64_t>(count), 0), 1, Dtype::F64);
+      c.client().Arange(0, static_cast<int64_t>(std::max(count, 0.0)), 1, Dtype::F64);
   return c.OutAs(0, numbers * step + begin);
 }
 

@@ -48,6 +48,14 @@ absl::Status RunEinsum(Call& c) {
   return c.OutAs(0, fn::Einsum(c.String("equation", ""), all));
 }
 
+absl::Status RunDet(Call& c) {
+  // Elimination is unrolled, a row in some ops.
+  constexpr int64_t kNodesOfRow = 8;
+  const int64_t rows = c.Rank(0) < 2 ? 0 : c.Shape(0).back();
+  UOPD_TRY(c.walk().Charge(kNodesOfRow * rows));
+  return c.OutAs(0, fn::Det(c.X(0)));
+}
+
 }  // namespace
 
 OpRows MatMulOps() {
@@ -56,7 +64,7 @@ OpRows MatMulOps() {
       {"Gemm", 6, 2, 3, RunGemm},
       {"MatMulInteger", 10, 2, 4, RunMatMulInteger},
       {"Einsum", 12, 1, kManyInputs, RunEinsum},
-      {"Det", 11, 1, 1, [](Call& c) { return c.OutAs(0, fn::Det(c.X(0))); }},
+      {"Det", 11, 1, 1, RunDet},
   };
 }
 

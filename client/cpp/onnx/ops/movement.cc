@@ -118,6 +118,9 @@ absl::Status DepthSpace(Call& c, bool to_space) {
   const Dims& d = c.Shape(0);
   const int64_t n = d[0], ch = d[1], h = d[2], w = d[3];
   if (b <= 0 || b > (1 << 20)) return c.Wrong("the attribute blocksize is no size");
+  // Where one size is 0, the products of others need not fit into 64 bits.
+  if (!ElementsOf({ch, b, b}) || !ElementsOf({h, b}) || !ElementsOf({w, b}))
+    return c.Wrong("the result has too many elements");
   const Tensor x = c.X(0);
   if (!to_space) {
     if (h % b != 0 || w % b != 0) return c.Wrong("blocksize does not divide the sizes");
@@ -163,8 +166,8 @@ absl::Status RunCenterCropPad(Call& c) {
   Dims before(static_cast<size_t>(c.Rank(0)), 0), after = before;
   for (size_t i = 0; i < axes.size(); ++i) {
     const auto axis = static_cast<size_t>(axes[i]);
-    const int64_t size = c.Shape(0)[axis], more = wanted[i] - size;
     if (wanted[i] < 0 || wanted[i] > ir::kMaxElements) return c.Wrong(Cat("a size is ", wanted[i]));
+    const int64_t size = c.Shape(0)[axis], more = wanted[i] - size;
     if (more < 0) {
       x = x.Narrow(axes[i], (-more) / 2, wanted[i]);
     } else {

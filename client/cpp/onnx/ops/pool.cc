@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Pooling.
 #include "client/cpp/onnx/ops/windows.h"
+#include "client/cpp/onnx/reader.h"
 #include "client/cpp/onnx/run/registry.h"
 #include "core/base/text.h"
 #include "uopd/linalg.h"
@@ -94,11 +95,14 @@ absl::Status RunMaxUnpool(Call& c) {
   for (size_t i = 0; i < w.kernel.size(); ++i) {
     size.push_back((c.Shape(0)[i + 2] - 1) * w.stride[i] + w.kernel[i] - w.before[i] - w.after[i]);
   }
+  if (!ElementsOf(size)) return c.Wrong("the result has a negative size, or too many elements");
   Dims wanted = size;
   if (c.Has(2)) {
     UOPD_ASSIGN(wanted, c.Ints(2));
     if (wanted.size() == size.size() + 2) wanted.erase(wanted.begin(), wanted.begin() + 2);
     if (wanted.size() != size.size()) return c.Wrong("output_shape has a wrong length");
+    for (const int64_t d : wanted)
+      if (d < 0 || d > ir::kMaxElements) return c.Wrong(Cat("a size is ", d));
   }
   const Dims before(static_cast<size_t>(c.Rank(0)), 0);
   Dims after(2, 0);

@@ -113,6 +113,7 @@ absl::StatusOr<Tensor> ResizeAxis(Call& c, Tensor x, int64_t i, const ResizedAxi
   if (axis.out > kMostTaps / count)
     return c.Refuse(Cat("an axis would read ", count, " elements for each of ", axis.out));
   UOPD_TRY(c.walk().Charge(count));
+  UOPD_TRY(c.walk().ChargeBytes(12 * static_cast<uint64_t>(count * axis.out)));
   const Taps taps = TapsOf(axis, r);
   Dims along(static_cast<size_t>(x.rank()), 1);
   along[static_cast<size_t>(i)] = axis.out;
@@ -163,7 +164,9 @@ absl::StatusOr<std::vector<ResizedAxis>> ResizedAxes(Call& c, const Dims& axes,
   if (policy == "stretch" || !scales.empty()) return out;
   for (ResizedAxis& a : out) {
     a.scale = policy == "not_larger" ? least : most;
-    a.out = static_cast<int64_t>(std::floor(a.scale * static_cast<double>(a.in) + 0.5));
+    const double size = std::floor(a.scale * static_cast<double>(a.in) + 0.5);
+    if (!(size < static_cast<double>(ir::kMaxElements))) return c.Wrong(Cat("a size is ", size));
+    a.out = static_cast<int64_t>(size);
   }
   return out;
 }

@@ -52,12 +52,18 @@ absl::Status RunNonMaxSuppression(Call& c) {
     UOPD_ASSIGN(least, c.OneFloat(4));
   }
   const int64_t n = c.Shape(1)[0], classes = c.Shape(1)[1], count = c.Shape(1)[2];
-  // Each box is compared with those that were chosen before it.
-  constexpr double kMostComparisons = 1e9;
-  if (static_cast<double>(n * classes * count) * static_cast<double>(std::min(most, count)) >
-      kMostComparisons)
-    return absl::ResourceExhaustedError("more than 10^9 pairs of boxes would be compared");
   std::vector<int64_t> out;
+  const auto give = [&] {
+    return c.Out(KnownInts(ElementType("INT64"), {static_cast<int64_t>(out.size()) / 3, 3}, out));
+  };
+  if (ir::Product(c.Shape(1)) == 0 || most < 1) return give();  // other sizes may be huge
+  // Each box is compared with those that were chosen before it.
+  constexpr double kMostComparisons = 1e9, kComparisonsOfNode = 4096;
+  const double comparisons =
+      static_cast<double>(n * classes * count) * static_cast<double>(std::min(most, count));
+  if (comparisons > kMostComparisons)
+    return absl::ResourceExhaustedError("more than 10^9 pairs of boxes would be compared");
+  UOPD_TRY(c.walk().Charge(static_cast<int64_t>(comparisons / kComparisonsOfNode)));
   for (int64_t row = 0; row < n * classes; ++row) {
     const double* score = scores.data() + row * count;
     std::vector<int64_t> order;
@@ -76,7 +82,7 @@ absl::Status RunNonMaxSuppression(Call& c) {
       out.insert(out.end(), {row / classes, row % classes, i});
     }
   }
-  return c.Out(KnownInts(ElementType("INT64"), {static_cast<int64_t>(out.size()) / 3, 3}, out));
+  return give();
 }
 
 // The parts of a tensor along an axis (all elements, without one) without those that were there
@@ -85,8 +91,11 @@ absl::Status RunUnique(Call& c) {
   const bool sorted = c.Int("sorted", 1) != 0, flat = c.Find("axis") == nullptr;
   UOPD_ASSIGN(const int64_t axis, c.Axis(c.Int("axis", 0), flat ? 1 : c.Rank(0)));
   constexpr int64_t kMostElements = 1 << 20;  // each of them costs the client some 100 bytes
-  if (ir::Product(c.Shape(0)) > kMostElements)
+  const int64_t parts_of = flat ? 1 : c.Shape(0)[static_cast<size_t>(axis)];
+  if (ir::Product(c.Shape(0)) > kMostElements || parts_of > kMostElements)
     return c.Refuse(Cat("more than ", kMostElements, " elements are not supported"));
+  UOPD_TRY(c.walk().ChargeBytes(
+      100 * static_cast<uint64_t>(std::max(ir::Product(c.Shape(0)), parts_of))));
   UOPD_ASSIGN(const std::vector<double> all, c.Floats(0));
   if (ir::Bits(c.DtypeOf(0)) == 64 && !ir::IsFloat(c.DtypeOf(0)) &&
       std::ranges::any_of(all, [](double v) { return std::abs(v) > 9e15; }))

@@ -8,6 +8,7 @@
 #include <cctype>
 #include <iterator>
 #include <optional>
+#include <unordered_set>
 
 #include "client/cpp/onnx/run/broadcast.h"
 #include "client/cpp/onnx/run/registry.h"
@@ -51,11 +52,12 @@ absl::Status RunStringNormalizer(Call& c) {
     return sensitive ? s : Changed(s, std::tolower);
   };
   for (std::string& s : stops) s = folded(s);
+  const std::unordered_set<std::string> stopped(stops.begin(), stops.end());
   Strings out;
   for (const std::string& s : *StringsOf(c, 0)) {
     if (!IsAscii(s) && (action != "NONE" || (!sensitive && !stops.empty())))
       return c.Refuse("letters beyond ASCII are not supported");
-    if (std::ranges::find(stops, folded(s)) != stops.end()) continue;
+    if (stopped.contains(folded(s))) continue;
     out.push_back(action == "NONE"    ? s
                   : action == "LOWER" ? Changed(s, std::tolower)
                                       : Changed(s, std::toupper));
@@ -81,6 +83,12 @@ absl::StatusOr<Dims> EachPair(Call& c, const F& f) {
 }
 
 absl::Status RunStringConcat(Call& c) {
+  // Strings may double in each of many nodes, so they are counted before they are made.
+  uint64_t bytes = 0;
+  UOPD_TRY(EachPair(c, [&](const std::string& a, const std::string& b) {
+             bytes += a.size() + b.size();
+           }).status());
+  UOPD_TRY(c.walk().ChargeBytes(bytes));
   Strings out;
   UOPD_ASSIGN(const Dims dims, EachPair(c, [&](const std::string& a, const std::string& b) {
                 out.push_back(a + b);
@@ -89,7 +97,7 @@ absl::Status RunStringConcat(Call& c) {
 }
 
 // Pieces of one string between delimiters; without a delimiter between blanks, of which several
-// count as one.
+// count as one. Not more than kMostStrings + 1 of them.
 Strings PiecesOf(std::string_view s, std::string_view delimiter, int64_t most) {
   Strings out;
   const auto is_blank = [](char ch) { return std::isspace(static_cast<unsigned char>(ch)) != 0; };
@@ -97,7 +105,7 @@ Strings PiecesOf(std::string_view s, std::string_view delimiter, int64_t most) {
     while (!s.empty() && is_blank(s.front())) s.remove_prefix(1);
   };
   if (delimiter.empty()) skip();
-  while (delimiter.empty() ? !s.empty() : true) {
+  while ((delimiter.empty() ? !s.empty() : true) && out.size() <= kMostStrings) {
     size_t end = s.size(), length = delimiter.size();
     if (most < 0 || static_cast<int64_t>(out.size()) < most) {
       end = delimiter.empty() ? static_cast<size_t>(std::ranges::find_if(s, is_blank) - s.begin())
@@ -121,9 +129,11 @@ absl::Status RunStringSplit(Call& c) {
   const int64_t most = bounded ? std::max<int64_t>(c.Int("maxsplit", 0), 0) : -1;
   std::vector<Strings> rows;
   std::vector<int64_t> counts;
-  size_t width = 0;
+  size_t width = 0, pieces = 0;
   for (const std::string& s : *StringsOf(c, 0)) {
     rows.push_back(PiecesOf(s, delimiter, most));
+    pieces += rows.back().size();
+    if (pieces > kMostStrings) return c.Refuse("it gives too many strings");
     counts.push_back(static_cast<int64_t>(rows.back().size()));
     width = std::max(width, rows.back().size());
   }

@@ -79,8 +79,9 @@ absl::Status RunAdam(Call& c) {
 absl::Status RunGradient(Call& c) {
   const OnnxAttribute *xs = c.Find("xs"), *zs = c.Find("zs");
   Value* y = c.frame().Find(c.String("y", ""));
-  if (xs == nullptr || xs->Strings() == nullptr || y == nullptr || y->kind != Value::Kind::kTensor)
-    return c.Wrong("the attribute xs or y is missing, or y is no tensor");
+  if (xs == nullptr || xs->Strings() == nullptr || y == nullptr ||
+      y->kind != Value::Kind::kTensor || y->strings != nullptr)
+    return c.Wrong("the attribute xs or y is missing, or y is no tensor of numbers");
   std::vector<std::string_view> names = *xs->Strings();
   const size_t count = names.size();
   if (zs != nullptr && zs->Strings() != nullptr)

@@ -8,6 +8,7 @@
 namespace uopd::client::onnx {
 
 std::optional<Dims> BroadcastDims(const Dims& a, const Dims& b) {
+  if (std::max(a.size(), b.size()) > static_cast<size_t>(ir::kMaxRank)) return std::nullopt;
   Dims out(std::max(a.size(), b.size()), 1);
   for (size_t i = 0; i < out.size(); ++i) {
     const int64_t x = i < a.size() ? a[a.size() - 1 - i] : 1;

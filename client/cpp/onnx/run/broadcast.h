@@ -11,7 +11,8 @@ namespace uopd::client::onnx {
 
 inline constexpr int64_t kMostFoldedElements = 1 << 12;
 
-// The common shape of two. nullopt: there is none, or it has more than kMostFoldedElements.
+// The common shape of two. nullopt: there is none, or it has more than kMostFoldedElements or more
+// axes than a tensor may have.
 std::optional<Dims> BroadcastDims(const Dims& a, const Dims& b);
 // For each element of the shape `to` the place of the element of the shape `from` that stands
 // there. REQUIRES: `from` broadcasts to `to`.

@@ -149,8 +149,15 @@ absl::Status Call::Out(Tensor t, size_t i) {
 }
 
 absl::Status Call::Out(Value v, size_t i) {
-  if (Wants(i)) frame_.values[node_.outputs[i]] = std::move(v);
-  return absl::OkStatus();
+  if (!Wants(i)) return absl::OkStatus();
+  // What another value has too was counted when it was made.
+  if (v.bytes.use_count() == 1) UOPD_TRY(walk_.ChargeBytes(v.bytes->size()));
+  if (v.items.use_count() == 1) UOPD_TRY(walk_.ChargeEach<SharedValue>(v.items->size()));
+  if (v.strings.use_count() == 1) {
+    UOPD_TRY(walk_.ChargeEach<std::string>(v.strings->size()));
+    for (const std::string& s : *v.strings) UOPD_TRY(walk_.ChargeBytes(s.size()));
+  }
+  return frame_.Define(node_.outputs[i], std::move(v));
 }
 
 absl::Status Call::OutAs(size_t input, const Tensor& t, size_t i) {

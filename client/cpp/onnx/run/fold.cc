@@ -19,6 +19,7 @@ struct KnownTensor {
 };
 
 using Inputs = std::vector<KnownTensor>;
+constexpr size_t kMostInputElements = 4 * kMostFoldedElements;  // of all inputs of a node
 using Fold = std::optional<KnownTensor> (*)(Call&, const Inputs&);
 
 std::optional<int64_t> AxisIn(int64_t axis, size_t rank) {
@@ -290,9 +291,13 @@ std::optional<Value> Folded(Call& c) {
   const auto row = Folds().find(c.node().op_type);
   if (row == Folds().end()) return std::nullopt;
   Inputs in;
+  size_t elements = 0;
   for (size_t i = 0; i < c.inputs(); ++i) {
     std::optional<KnownTensor> known = KnownInput(c.In(i));
     if (!known) return std::nullopt;
+    // Many inputs that are one value take no bytes of the file, but memory here.
+    elements += known->v.size();
+    if (elements > kMostInputElements) return std::nullopt;
     in.push_back(*std::move(known));
   }
   const auto result = row->second.fold(c, in);

@@ -151,8 +151,7 @@ absl::StatusOr<onnx::Value> OnnxRunner::State::Load(const OnnxTensor& tensor) {
     return absl::UnimplementedError(
         Cat("tensor ", ShownName(tensor.name), " has the element type ", tensor.type->name));
   }
-  std::string bytes(tensor.bytes(), '\0');
-  UOPD_TRY(file.Read(tensor, bytes));
+  UOPD_ASSIGN(std::string bytes, file.Read(tensor));
   const auto contents = std::make_shared<const std::string>(
       StoredContents(*tensor.type, std::move(bytes), tensor.elements()));
   onnx::Value v{.kind = onnx::Value::Kind::kTensor, .type = tensor.type, .dims = tensor.dims};
@@ -195,10 +194,11 @@ absl::StatusOr<onnx::Value> OnnxRunner::State::Input(const OnnxType& type, const
   if (type.kind == Kind::kSequence && type.inner != nullptr && type.inner->kind == Kind::kTensor) {
     const auto* all = std::get_if<std::vector<Tensor>>(&data);
     if (all == nullptr) return Invalid("the model declares a sequence of tensors");
-    std::vector<onnx::Value> items;
+    std::vector<onnx::SharedValue> items;
     for (const Tensor& t : *all) {
       InputSizes own;  // items may have different sizes
-      UOPD_ASSIGN(items.emplace_back(), InputTensor(*type.inner, t, own));
+      UOPD_ASSIGN(onnx::Value item, InputTensor(*type.inner, t, own));
+      items.push_back(onnx::Shared(std::move(item)));
     }
     return onnx::SequenceOf(std::move(items));
   }
@@ -214,7 +214,8 @@ absl::StatusOr<OnnxData> OutputData(const onnx::Walk& walk, onnx::Value& v) {
   if (v.strings != nullptr) return OnnxData(OnnxStrings{v.dims, *v.strings});
   if (v.kind == onnx::Value::Kind::kTensor) return OnnxData(walk.TensorOf(v).Snapshot());
   std::vector<Tensor> all;
-  for (onnx::Value item : *v.items) {
+  for (const onnx::SharedValue& shared : *v.items) {
+    onnx::Value item = *shared;
     if (item.kind != onnx::Value::Kind::kTensor || item.strings != nullptr)
       return absl::UnimplementedError("a result is a sequence of what are no tensors of numbers");
     all.push_back(walk.TensorOf(item).Snapshot());
@@ -232,14 +233,13 @@ absl::StatusOr<OnnxDataMap> OnnxRunner::Run(const OnnxDataMap& inputs) const {
   onnx::Frame frame{.opsets = &model.opsets};
   InputSizes sizes;
   size_t used = 0;
+  for (const std::string_view name : model.graph.InputNames()) {
+    if (!inputs.contains(std::string(name)))
+      return Invalid(Cat("the input ", ShownName(name), " is missing"));
+  }
   for (const OnnxValue& in : model.graph.inputs) {
     const auto given = inputs.find(std::string(in.name));
-    if (given == inputs.end()) {
-      if (model.graph.FindInitializer(in.name) == nullptr &&
-          model.graph.FindSparseInitializer(in.name) == nullptr)
-        return Invalid(Cat("the input ", ShownName(in.name), " is missing"));
-      continue;
-    }
+    if (given == inputs.end()) continue;  // an initialiser has it
     ++used;
     absl::StatusOr<onnx::Value> v = state.Input(in.type, given->second, sizes);
     if (!v.ok()) return WithFrame(v.status(), Cat("taking the input ", ShownName(in.name)));

@@ -54,11 +54,13 @@ Value StringValue(const Dims& dims, std::vector<std::string> elements) {
   return v;
 }
 
-Value SequenceOf(std::vector<Value> items) {
+Value SequenceOf(std::vector<SharedValue> items) {
   Value v{.kind = Value::Kind::kSequence};
-  v.items = std::make_shared<const std::vector<Value>>(std::move(items));
+  v.items = std::make_shared<const std::vector<SharedValue>>(std::move(items));
   return v;
 }
+
+SharedValue Shared(Value value) { return std::make_shared<const Value>(std::move(value)); }
 
 Value KnownInts(const OnnxElementType* type, const Dims& dims, std::span<const int64_t> values) {
   const Dtype dtype = *OnnxStorageDtype(*type);

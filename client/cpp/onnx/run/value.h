@@ -13,6 +13,8 @@ namespace uopd::client::onnx {
 
 // A tensor (of which the client has a handle, or the contents, or both; of strings: the contents),
 // a sequence, or an optional value that is not there. Cheap to copy.
+struct Value;
+using SharedValue = std::shared_ptr<const Value>;
 struct Value {
   enum class Kind : uint8_t { kNothing, kTensor, kSequence };
   Kind kind = Kind::kNothing;
@@ -23,7 +25,8 @@ struct Value {
   std::shared_ptr<const std::string> bytes;
   // The elements, if the type is STRING: the daemon has no strings.
   std::shared_ptr<const std::vector<std::string>> strings;
-  std::shared_ptr<const std::vector<Value>> items;  // of sequences
+  // Of sequences: tensors, never sequences. Sequences that were made of others share their items.
+  std::shared_ptr<const std::vector<SharedValue>> items;
 };
 
 // REQUIRES: an element type that the dtype belongs to is known (all but TF32 and index have one).
@@ -31,7 +34,8 @@ const OnnxElementType* ElementTypeOf(Dtype dtype);
 const OnnxElementType* ElementType(std::string_view name);
 Value ValueOf(Tensor tensor, const OnnxElementType* type = nullptr);
 Value StringValue(const Dims& dims, std::vector<std::string> elements);
-Value SequenceOf(std::vector<Value> items);
+Value SequenceOf(std::vector<SharedValue> items);
+SharedValue Shared(Value value);
 // An integer or bool tensor with known contents; they wrap to the dtype.
 Value KnownInts(const OnnxElementType* type, const Dims& dims, std::span<const int64_t> values);
 

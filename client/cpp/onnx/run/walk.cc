@@ -11,6 +11,7 @@ namespace uopd::client::onnx {
 namespace {
 
 constexpr int kMostFunctionDepth = 32;
+constexpr size_t kNamesOfNode = 16;  // inputs and outputs that cost nothing besides
 constexpr int64_t kFirstOpset = 1, kLastOpset = 27;
 
 std::string ShownNode(const OnnxNode& node, int64_t opset) {
@@ -55,20 +56,39 @@ Value* Frame::Find(std::string_view name) {
   return nullptr;
 }
 
+absl::Status Frame::Define(std::string_view name, Value value) {
+  if (values.try_emplace(name, std::move(value)).second) return absl::OkStatus();
+  return Invalid(Cat("its output ", ShownName(name), " has the name of another value"));
+}
+
 int64_t Frame::Opset(std::string_view domain) const {
   for (const OnnxOpset& o : *opsets)
     if (o.domain == domain) return o.version;
   return 0;
 }
 
+Walk::Walk(Client& client, const OnnxModel& model, const OnnxLimits& limits, Load load)
+    : client_(client), limits_(limits), load_(std::move(load)) {
+  functions_.reserve(model.functions.size());
+  for (const OnnxFunction& f : model.functions)
+    functions_.emplace(FunctionName(f.domain, f.name, f.overload), &f);
+}
+
+absl::Status Walk::ChargeBytes(uint64_t bytes) {
+  return Charge(static_cast<int64_t>(bytes / kBytesOfNode));
+}
+
 absl::Status Walk::Charge(int64_t nodes) {
-  nodes_ += nodes;
-  if (nodes_ <= limits_.nodes) return absl::OkStatus();
+  // A count may be any number that a file has: the sum need not fit.
+  if (nodes >= 0 && nodes <= limits_.nodes - nodes_) {
+    nodes_ += nodes;
+    return absl::OkStatus();
+  }
   return absl::ResourceExhaustedError(
       Cat("the model runs more than ", limits_.nodes, " nodes, with all rounds of its loops"));
 }
 
-absl::StatusOr<Value> Walk::LoadSparse(const OnnxSparseTensor& sparse) const {
+absl::StatusOr<Value> Walk::LoadSparse(const OnnxSparseTensor& sparse) {
   if (!OnnxStorageDtype(*sparse.values.type)) {
     return absl::UnimplementedError(Cat("the sparse tensor ", ShownName(sparse.values.name),
                                         " has the element type ", sparse.values.type->name));
@@ -80,6 +100,7 @@ absl::StatusOr<Value> Walk::LoadSparse(const OnnxSparseTensor& sparse) const {
   const int64_t count = ir::Product(values.dims), size = ir::Product(sparse.dims);
   const size_t rank = sparse.dims.size();
   const bool rows = indices.dims.size() == 2;
+  UOPD_TRY(ChargeEach<int64_t>(2 * all.size()));
   std::vector<int64_t> flat;
   for (int64_t i = 0; i < count; ++i) {
     int64_t at = rows ? 0 : all[static_cast<size_t>(i)];
@@ -100,7 +121,7 @@ absl::StatusOr<Value> Walk::LoadSparse(const OnnxSparseTensor& sparse) const {
       values.type);
 }
 
-absl::Status Walk::LoadInitializers(const OnnxGraph& graph, Frame& frame) const {
+absl::Status Walk::LoadInitializers(const OnnxGraph& graph, Frame& frame) {
   for (const OnnxTensor& t : graph.initializers) {
     if (frame.values.contains(t.name)) continue;
     UOPD_ASSIGN(frame.values[t.name], LoadTensor(t));
@@ -121,9 +142,11 @@ absl::Status Walk::RunNodes(std::span<const OnnxNode> nodes, Frame& frame) {
 }
 
 absl::Status Walk::RunNode(const OnnxNode& node, Frame& frame) {
-  UOPD_TRY(Charge());
-  if (const OnnxFunction* function = model_.FindFunction(node); function != nullptr)
-    return RunFunction(*function, node, frame);
+  // An op of many inputs is as much work as many ops.
+  const size_t names = node.inputs.size() + node.outputs.size();
+  UOPD_TRY(Charge(1 + static_cast<int64_t>(names > kNamesOfNode ? names - kNamesOfNode : 0)));
+  const auto function = functions_.find(FunctionName(node.domain, node.op_type, node.overload));
+  if (function != functions_.end()) return RunFunction(*function->second, node, frame);
   const int64_t opset = frame.Opset(node.domain);
   if (opset == 0) return Invalid("the model does not import an operator set of its domain");
   if (node.domain.empty() && (opset < kFirstOpset || opset > kLastOpset)) {
@@ -152,6 +175,8 @@ absl::Status Walk::RunFunction(const OnnxFunction& function, const OnnxNode& nod
         Cat("functions call each other more than ", kMostFunctionDepth, " times"));
   if (node.inputs.size() > function.inputs.size() || node.outputs.size() > function.outputs.size())
     return Invalid("it has more inputs or outputs than its function");
+  UOPD_TRY(ChargeEach<Value>(node.inputs.size() + node.outputs.size() + node.attributes.size() +
+                             function.default_attributes.size()));
   std::unordered_map<std::string_view, const OnnxAttribute*> bound;
   for (const OnnxAttribute& a : function.default_attributes) bound[a.name] = &a;
   for (const OnnxAttribute& a : node.attributes) {
@@ -181,7 +206,7 @@ absl::Status Walk::RunFunction(const OnnxFunction& function, const OnnxNode& nod
     const Value* v = inner.Find(function.outputs[i]);
     if (v == nullptr)
       return Invalid(Cat("its function does not make the output ", ShownName(function.outputs[i])));
-    frame.values[node.outputs[i]] = *v;
+    UOPD_TRY(frame.Define(node.outputs[i], *v));
   }
   return absl::OkStatus();
 }
@@ -192,6 +217,8 @@ absl::StatusOr<std::vector<Value>> Walk::RunGraph(const OnnxGraph& graph, Frame&
     return Invalid(Cat("graph ", ShownName(graph.name), " has ", graph.inputs.size(),
                        " inputs; given are ", inputs.size()));
   }
+  UOPD_TRY(ChargeEach<Value>(inputs.size() + graph.outputs.size() + graph.initializers.size() +
+                             graph.sparse_initializers.size()));
   Frame frame{.outer = &outer, .opsets = outer.opsets, .bound = outer.bound};
   for (size_t i = 0; i < inputs.size(); ++i) frame.values[graph.inputs[i].name] = inputs[i];
   UOPD_TRY(LoadInitializers(graph, frame));
@@ -205,16 +232,19 @@ absl::StatusOr<std::vector<Value>> Walk::RunGraph(const OnnxGraph& graph, Frame&
   return out;
 }
 
-absl::StatusOr<std::string_view> Walk::Contents(Value& value) const {
+absl::StatusOr<std::string_view> Walk::Contents(Value& value) {
   if (value.bytes == nullptr) {
+    UOPD_TRY(value.tensor.status());
     const int64_t bytes = value.tensor.size() * ir::ByteSize(value.tensor.dtype());
     if (bytes > limits_.known_bytes) {
       return absl::ResourceExhaustedError(Cat("a tensor of ", bytes, " bytes would be read back; ",
                                               limits_.known_bytes, " are allowed"));
     }
+    UOPD_TRY(ChargeBytes(static_cast<uint64_t>(bytes)));
     UOPD_ASSIGN(std::string read, value.tensor.ToBytes());
     value.bytes = std::make_shared<const std::string>(std::move(read));
   }
+  UOPD_TRY(ChargeBytes(value.bytes->size() / 4));  // the caller goes over them
   return std::string_view(*value.bytes);
 }
 

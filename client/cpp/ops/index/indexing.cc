@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Operations that take parts of tensors: by symbolic position, by lists of lengths, by index
 // tensors.
+#include "absl/container/flat_hash_map.h"
 #include "client/cpp/graph/build.h"
 #include "client/cpp/ops/sized.h"
 #include "core/ir/analysis/sizes.h"
@@ -13,30 +14,55 @@ using ir::UOp;
 
 namespace {
 
-// Converts an integer scalar into index arithmetic: variables, numbers, and + - * of them.
-absl::StatusOr<UOp> ToIndex(ir::UOpContext& ctx, UOp u) {
-  if (u.Is(Op::CAST) && u.src(0).dtype() == Dtype::Index) return u.src(0);
-  if (u.Is(Op::CONST) && ir::IsInt(u.dtype())) return ctx.Idx(u.const_int());
-  constexpr ir::OpSet kOps = {Op::ADD, Op::SUB, Op::MUL, Op::FLOORDIV, Op::FLOORMOD, Op::MAX};
-  if (u.Is(Op::NEG) && ir::IsInt(u.dtype())) {
-    UOPD_ASSIGN(const UOp a, ToIndex(ctx, u.src(0)));
-    return ir::Sub(ctx, ctx.Idx(0), a);
+// Converts an integer scalar into index arithmetic: variables, numbers, and + - * of them. Every
+// operation on integer scalars asks, so a long computation that is no size must cost little: each
+// node is looked at once, and kMostNodes of them at most.
+class ToIndex {
+ public:
+  explicit ToIndex(ir::UOpContext& ctx) : ctx_(ctx) {}
+
+  absl::StatusOr<UOp> operator()(UOp u) {
+    if (u.Is(Op::CAST) && u.src(0).dtype() == Dtype::Index) return u.src(0);
+    if (u.Is(Op::CONST) && ir::IsInt(u.dtype())) return ctx_.Idx(u.const_int());
+    if (const auto found = known_.find(u.id()); found != known_.end()) return found->second;
+    if (++nodes_ > kMostNodes)
+      return absl::InvalidArgumentError(
+          Cat("a size is computed by more than ", kMostNodes, " operations"));
+    UOPD_ASSIGN(const UOp index, Computed(u));
+    known_.emplace(u.id(), index);
+    return index;
   }
-  const bool known = u.Is(kOps) || (u.Is(Op::CAST) && ir::IsInt(u.src(0).dtype()));
-  if (!known || !ir::IsInt(u.dtype()))
-    return absl::InvalidArgumentError(
-        "a size is computed from variables and numbers by + - * // % and maxima only");
-  UOPD_ASSIGN(const UOp a, ToIndex(ctx, u.src(0)));
-  if (u.Is(Op::CAST)) return a;
-  UOPD_ASSIGN(const UOp b, ToIndex(ctx, u.src(1)));
-  if (a.Is(Op::CONST) && b.Is(Op::CONST) && u.Is(ir::OpSet{Op::ADD, Op::SUB, Op::MUL})) {
-    const ir::Int128 x = a.const_int(), y = b.const_int();
-    const ir::Int128 v = u.Is(Op::ADD) ? x + y : u.Is(Op::SUB) ? x - y : x * y;
-    if (v < INT64_MIN || v > INT64_MAX) return absl::InvalidArgumentError("a size is over 64 bits");
-    return ctx.Idx(static_cast<int64_t>(v));
+
+ private:
+  static constexpr int kMostNodes = 256;
+
+  absl::StatusOr<UOp> Computed(UOp u) {
+    constexpr ir::OpSet kOps = {Op::ADD, Op::SUB, Op::MUL, Op::FLOORDIV, Op::FLOORMOD, Op::MAX};
+    if (u.Is(Op::NEG) && ir::IsInt(u.dtype())) {
+      UOPD_ASSIGN(const UOp a, (*this)(u.src(0)));
+      return ir::Sub(ctx_, ctx_.Idx(0), a);
+    }
+    const bool known = u.Is(kOps) || (u.Is(Op::CAST) && ir::IsInt(u.src(0).dtype()));
+    if (!known || !ir::IsInt(u.dtype()))
+      return absl::InvalidArgumentError(
+          "a size is computed from variables and numbers by + - * // % and maxima only");
+    UOPD_ASSIGN(const UOp a, (*this)(u.src(0)));
+    if (u.Is(Op::CAST)) return a;
+    UOPD_ASSIGN(const UOp b, (*this)(u.src(1)));
+    if (a.Is(Op::CONST) && b.Is(Op::CONST) && u.Is(ir::OpSet{Op::ADD, Op::SUB, Op::MUL})) {
+      const ir::Int128 x = a.const_int(), y = b.const_int();
+      const ir::Int128 v = u.Is(Op::ADD) ? x + y : u.Is(Op::SUB) ? x - y : x * y;
+      if (v < INT64_MIN || v > INT64_MAX)
+        return absl::InvalidArgumentError("a size is over 64 bits");
+      return ctx_.Idx(static_cast<int64_t>(v));
+    }
+    return ir::Alu(ctx_, u.op(), {a, b});
   }
-  return ir::Alu(ctx, u.op(), {a, b});
-}
+
+  ir::UOpContext& ctx_;
+  absl::flat_hash_map<uint32_t, UOp> known_;  // by id
+  int nodes_ = 0;
+};
 
 // A bool for each position: true where the position is the index. Negative indices count from the
 // end.
@@ -57,7 +83,7 @@ Tensor Chosen(const Tensor& hit, const Tensor& from, int64_t axis, Site site) {
 
 bool IsSize(const Tensor& t) {
   if (t.dtype() != Dtype::I64 || t.rank() != 0 || !t.status().ok()) return false;
-  const auto index = ToIndex(Ctx(t), Value(t));
+  const auto index = ToIndex(Ctx(t))(Value(t));
   return index.ok() && !index->Is(Op::CONST);
 }
 
@@ -67,7 +93,7 @@ absl::StatusOr<UOp> IndexOf(const Tensor& t, Size size) {
   if (size.tensor()->state()->graph != t.state()->graph)
     return absl::InvalidArgumentError("a size belongs to another client");
   if (size.tensor()->rank() != 0) return absl::InvalidArgumentError("a size must be a scalar");
-  UOPD_ASSIGN(const UOp index, ToIndex(Ctx(t), Value(*size.tensor())));
+  UOPD_ASSIGN(const UOp index, ToIndex(Ctx(t))(Value(*size.tensor())));
   return ir::CanonicalSize(Ctx(t), index);
 }
 

@@ -154,9 +154,8 @@ TEST_F(OnnxFileTest, RefusesExternalDataOutsideOfItsFolder) {
       {"../secret", "the path `../secret` of its external data leads out of its folder"},
       {"inner/../../secret", "leads out of its folder"},
       {(outside_ / "secret").string(), "is absolute"},
-      {"link", "`link` is a symbolic link"},
-      {"link_inside", "`link_inside` is a symbolic link"},
-      {"up/secret", "`up/secret` goes through a symbolic link, or through what is no folder"},
+      {"link", "`link` is a link that leads out of the folder of the model"},
+      {"up/secret", "`up/secret` is a link that leads out of the folder of the model"},
       {"other/x", "`other/x` goes through a symbolic link, or through what is no folder"},
       {"inside/x", "goes through a symbolic link, or through what is no folder"},
       {"pipe", "`pipe` is no regular file"},
@@ -169,8 +168,45 @@ TEST_F(OnnxFileTest, RefusesExternalDataOutsideOfItsFolder) {
     EXPECT_THAT(External(c.location), AllOf(HasSubstr(c.says), HasSubstr("tensor `w`")));
     EXPECT_EQ(code_, absl::StatusCode::kInvalidArgument) << c.location;
   }
+  EXPECT_EQ(External("link_inside"), "01234567");
   EXPECT_THAT(External("none"), AllOf(HasSubstr("opening `none`"), HasSubstr("tensor `w`")));
   EXPECT_EQ(code_, absl::StatusCode::kNotFound);
+}
+
+// A snapshot has links to blobs beside the snapshots, the model among them.
+TEST_F(OnnxFileTest, ReadsFromTheCacheOfTheHub) {
+  const std::filesystem::path blobs = outside_ / "blobs", snapshot = outside_ / "snapshots/abc";
+  std::filesystem::create_directories(blobs);
+  std::filesystem::create_directories(snapshot);
+  Put((blobs / "1").string(), OnnxModelOf({OnnxElsewhere("w", {2}, 1, {{"location", "a.data"}})}));
+  Put((blobs / "2").string(), "01234567");
+  std::filesystem::create_symlink("../../blobs/1", snapshot / "a.onnx");
+  std::filesystem::create_symlink("../../blobs/2", snapshot / "a.data");
+  std::string out(8, '\0');
+  const auto read = [&](const std::filesystem::path& model) {
+    const auto file = OnnxFile::Open(model.string());
+    if (!file.ok()) return file.status();
+    return file->Read(file->model().graph.initializers.at(0), out);
+  };
+  EXPECT_TRUE(read(snapshot / "a.onnx").ok()) << read(snapshot / "a.onnx");
+  EXPECT_EQ(out, "01234567");
+  // The folder is that of the path which the user gave, not that of the file behind it.
+  EXPECT_EQ(read(blobs / "1").code(), absl::StatusCode::kNotFound);
+}
+
+// The memory for contents comes after the check that they are there.
+TEST_F(OnnxFileTest, SizesAloneTakeNoMemory) {
+  Put(Path("w.bin"), "01234567");
+  Put(Path(), OnnxModelOf({OnnxElsewhere("w", {int64_t{1} << 40}, 1, {{"location", "w.bin"}}),
+                           OnnxElsewhere("v", {2}, 1, {{"location", "w.bin"}})}));
+  const auto file = OnnxFile::Open(Path());
+  ASSERT_TRUE(file.ok()) << file.status();
+  const auto read = [&](std::string_view name) {
+    return file->Read(*file->model().graph.FindInitializer(name));
+  };
+  EXPECT_EQ(StatusText(read("w").status()),
+            "`w.bin` has 8 bytes; needed are 4398046511104 from byte 0 (while reading tensor `w`)");
+  EXPECT_EQ(read("v").value_or(""), "01234567");
 }
 
 TEST_F(OnnxFileTest, RefusesExternalDataBeyondTheirFile) {

@@ -60,7 +60,7 @@ class Folder:
 
   def read(self, name: str, most: int) -> str:
     """The text of a file of at most `most` bytes."""
-    with open(self.file(name), "rb") as f: raw = f.read(most + 1)
+    with open(self.file(name), "rb") as f: raw = f.read(min(most, os.fstat(f.fileno()).st_size) + 1)  # read() takes memory for all that it may read
     if len(raw) > most: raise ValueError(f"{name} has more than {most} bytes")
     try: return raw.decode()
     except UnicodeDecodeError as e: raise ValueError(f"{name} is no UTF-8 at byte {e.start}") from None

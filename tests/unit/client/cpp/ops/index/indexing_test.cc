@@ -350,5 +350,17 @@ TEST_F(IndexingTest, ExportsWithoutADaemon) {
   EXPECT_FALSE(Export(std::span(&x, 1)).ok());
 }
 
+// Each operation on integer scalars asks whether its operands are sizes.
+TEST_F(IndexingTest, LongComputationsOfSizesCostLittle) {
+  Tensor n = client_.Variable("n", 1, 3, 2), deep = n, wide = n;
+  for (int i = 0; i < 40; ++i) wide = wide + wide;  // 2^40 paths to n
+  for (int i = 0; i < 20'000; ++i) deep = deep + 1;
+  EXPECT_TRUE(deep.status().ok()) << deep.status();
+  const Tensor few = client_.Zeros({4}).Narrow(0, 0, n + n - n);
+  EXPECT_TRUE(few.status().ok()) << few.status();
+  EXPECT_THAT(StatusText(client_.Zeros({4}).Narrow(0, 0, deep).status()),
+              HasSubstr("a size is computed by more than 256 operations"));
+}
+
 }  // namespace
 }  // namespace uopd::client
