@@ -55,7 +55,7 @@ def shapes_of(c: Config) -> dict[str, tuple[int, ...]]:
           | {f"blk.{i}.{name}.weight": shape for i in range(c.layers) for name, shape in layer.items()})
 
 
-def multiplied_together(c: Config) -> list[tuple[str, ...]]:
+def _multiplied_together(c: Config) -> list[tuple[str, ...]]:
   """The names of matrices that are multiplied by the same vectors, and are quicker as one matrix. Those of the feed-forward network are one kernel with its activation as they are."""
   return [tuple(f"blk.{i}.{name}.weight" for name in ("attn_q", "attn_k", "attn_v")) for i in range(c.layers)]
 
@@ -99,7 +99,7 @@ class Model:
     words = stored.get("token_embd.weight")
     if words is None: raise ValueError("the GGUF file has no tensor `token_embd.weight`")
     config = config_of(values, words.shape[0])
-    return Model(config, packed_of(stored, device, multiplied_together(config)), max_context), values
+    return Model(config, packed_of(stored, device, _multiplied_together(config)), max_context), values
 
   def _must_be(self, name: str, shape: tuple[int, ...]) -> None:
     found = self._packed[name].shape if name in self._packed else self._w[name].shape
