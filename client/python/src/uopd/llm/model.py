@@ -16,7 +16,7 @@ from ..tensor import Tensor
 from ..variable import Size, Variable
 from .config import Config, config_of
 from .gguf import stored_in
-from .packed import Factor, Packed, packed_of
+from .packed import Factor, Packed, Part, packed_of
 from .places import Places, Span
 
 # Tokens of a prompt that are computed at once: the larger parts read the weights less often. Where a prompt has fewer tokens, the others of a part are computed in vain.
@@ -55,17 +55,22 @@ def shapes_of(c: Config) -> dict[str, tuple[int, ...]]:
           | {f"blk.{i}.{name}.weight": shape for i in range(c.layers) for name, shape in layer.items()})
 
 
+def _multiplied_together(c: Config) -> list[tuple[str, ...]]:
+  """The names of matrices that are multiplied by the same vectors, and are quicker as one matrix. Those of the feed-forward network are one kernel with its activation as they are."""
+  return [tuple(f"blk.{i}.{name}.weight" for name in ("attn_q", "attn_k", "attn_v")) for i in range(c.layers)]
+
+
 class Model:
   """A decoder. It holds a cache of keys and values for one sequence of at most `max_context` tokens.
 
   Not for several threads at once.
   """
-  def __init__(self, config: Config, weights: Mapping[str, Tensor | Packed], max_context: int = 4096) -> None:
+  def __init__(self, config: Config, weights: Mapping[str, Tensor | Packed | Part], max_context: int = 4096) -> None:
     """weights: by the names of GGUF files. ValueError names a tensor that is missing or has another shape than the description says."""
     if max_context < 1: raise ValueError(f"max_context is {max_context}")
     self.config = config
     self._w = {name: w for name, w in weights.items() if isinstance(w, Tensor)}
-    self._packed = {name: w for name, w in weights.items() if isinstance(w, Packed)}
+    self._packed = {name: w for name, w in weights.items() if isinstance(w, (Packed, Part))}
     self.max_context = min(max_context, config.context)
     c = config
     for name, shape in shapes_of(c).items():
@@ -94,7 +99,7 @@ class Model:
     words = stored.get("token_embd.weight")
     if words is None: raise ValueError("the GGUF file has no tensor `token_embd.weight`")
     config = config_of(values, words.shape[0])
-    return Model(config, packed_of(stored, device), max_context), values
+    return Model(config, packed_of(stored, device, _multiplied_together(config)), max_context), values
 
   def _must_be(self, name: str, shape: tuple[int, ...]) -> None:
     found = self._packed[name].shape if name in self._packed else self._w[name].shape
@@ -102,8 +107,9 @@ class Model:
 
   def _norm(self, x: Tensor, name: str) -> Tensor: return x * (x.square().mean(-1, keepdim=True) + self.config.epsilon).rsqrt() * self._w[name].float()
   def _product(self, x: Factor, name: str) -> Tensor:
-    y = self._packed[name].product(x) if name in self._packed else x.x.matmul(self._w[name].transpose())
-    return y if x.x.shape[0] == 1 else y.contiguous()  # a kernel that multiplies several rows by several matrices has too few registers
+    packed = self._packed.get(name)
+    y = x.x.matmul(self._w[name].transpose()) if packed is None else packed.product(x)
+    return y if x.x.shape[0] == 1 or isinstance(packed, Part) else y.contiguous()  # a kernel that multiplies several rows by several matrices has too few registers
   def _linear(self, x: Factor, name: str) -> Tensor:
     y = self._product(x, f"{name}.weight")
     bias = self._w.get(f"{name}.bias")

@@ -9,7 +9,8 @@ the sum of the magnitudes of the weights there, and by what float32 loses in the
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+import itertools
+from typing import Any, Iterable, NamedTuple, Sequence
 
 from ..dtype import dtypes
 from ..tensor import Tensor
@@ -32,6 +33,7 @@ class Factor:
   """The other operand of products, of (count, columns) float32. It is rounded once for all matrices that are multiplied by it."""
   def __init__(self, x: Tensor) -> None:
     self.x = x
+    self._products: dict[Packed, Tensor] = {}
 
   @functools.cached_property
   def _blocks(self) -> Tensor: return self.x.reshape(self.x.shape[0], self.x.shape[1] // BLOCK, BLOCK)
@@ -43,10 +45,17 @@ class Factor:
 
   @functools.cached_property
   def bytes(self) -> tuple[Tensor, Tensor]:
-    """The high and the low bytes, int8, (count, blocks, BLOCK)."""
+    """The high and the low bytes, int8, (count, blocks, BLOCK). One kernel writes both."""
     inverse = (self.scale < _LEAST).where(0.0, 1 / self.scale).unsqueeze(-1)
     rounded = (self._blocks * inverse + _ROUND).bitcast(dtypes.int32) - _ROUND_BITS
-    return (rounded + 128 >> 8).cast(dtypes.int8).contiguous(), rounded.cast(dtypes.int8).contiguous()
+    shift = (Tensor.arange(2, dtype=dtypes.int32) * 8).reshape(2, 1, 1, 1)
+    both = (rounded.unsqueeze(0) + shift * 16 >> shift).cast(dtypes.int8).contiguous()  # the high byte is rounded: 128 is half of its unit
+    return both[1], both[0]
+
+  def times(self, matrix: Packed) -> Tensor:
+    """The product with a matrix whose rows several callers share: it is computed once, into memory."""
+    if matrix not in self._products: self._products[matrix] = matrix.product(self).contiguous()
+    return self._products[matrix]
 
   def _parts(self, t: Tensor, parts: int) -> Tensor: return t.reshape(*t.shape[:2], parts, BLOCK // parts)
 
@@ -143,16 +152,53 @@ class Packed:
     return y.sum((-1, -2)).reshape(count, self.shape[0])
 
 
-def packed_of(stored: dict[str, Stored], device: Any = None) -> dict[str, Tensor | Packed]:
-  """The tensors of a file in the daemon's memory, by name. Those that are matrices of numbers with scales are packed if their sizes allow it and the device is a CPU."""
-  out: dict[str, Tensor | Packed] = {}
-  for name, s in on_daemon(stored, device).items():
-    block, shape = BLOCKS.get(s.kind), s.shape
-    fits = len(shape) == 2 and 0 not in shape and shape[0] % ROWS == 0 and block is not None and shape[1] % max(BLOCK, block.elements) == 0
-    if block is None or block.numbers is None or not fits or not str(s.data.device).startswith("CPU"):
-      out[name] = s.tensor()
-      continue
-    packed = Packed((shape[0], shape[1]), block.numbers(s.data.reshape(-1, block.nbytes)))
-    Tensor.realize(*packed.tensors)
-    out[name] = packed
-  return out
+class Part:
+  """Some rows of a matrix that is packed as a whole. All products of its parts with a Factor are one product."""
+  def __init__(self, whole: Packed, begin: int, end: int) -> None:
+    self._whole, self._begin, self._end = whole, begin, end
+    self.shape = (end - begin, whole.shape[1])
+
+  def tensor(self) -> Tensor:
+    """The elements, float32, (rows, columns)."""
+    return self._whole.tensor()[self._begin:self._end]
+
+  def product(self, x: Factor) -> Tensor:
+    """Each row of x times these rows, float32, (count, rows)."""
+    return x.times(self._whole)[:, self._begin:self._end]
+
+
+def _is_packed(s: Stored) -> bool:
+  """Whether a tensor is a matrix of numbers with scales whose sizes allow the packed form, on a CPU."""
+  block, shape = BLOCKS.get(s.kind), s.shape
+  if block is None or block.numbers is None or len(shape) != 2 or 0 in shape: return False
+  return shape[0] % ROWS == 0 and shape[1] % max(BLOCK, block.elements) == 0 and str(s.data.device).startswith("CPU")
+
+
+def _packed(matrices: Sequence[Stored]) -> Packed:
+  """The rows of matrices of one type and width, one matrix below the other."""
+  block = BLOCKS[matrices[0].kind]
+  assert block.numbers is not None
+  data = [m.data.reshape(-1, block.nbytes) for m in matrices]
+  packed = Packed((sum(m.shape[0] for m in matrices), matrices[0].shape[1]), block.numbers(data[0] if len(data) == 1 else data[0].cat(*data[1:])))
+  Tensor.realize(*packed.tensors)
+  return packed
+
+
+def packed_of(stored: dict[str, Stored], device: Any = None, together: Iterable[Sequence[str]] = ()) -> dict[str, Tensor | Packed | Part]:
+  """The tensors of a file in the daemon's memory, by name. Those that are matrices of numbers with scales are packed if their sizes allow it and the device is a CPU.
+
+  together: names of matrices that are multiplied by the same Factor. Neighbours there of one type and width are packed as one matrix.
+  """
+  there = on_daemon(stored, device)
+  out: dict[str, Tensor | Packed | Part] = {name: s.tensor() for name, s in there.items() if not _is_packed(s)}
+  left = {name: s for name, s in there.items() if name not in out}
+  for names in together:
+    for _, alike in itertools.groupby((n for n in names if n in left), lambda n: (left[n].kind, left[n].shape[1])):
+      group = list(alike)
+      if len(group) == 1: continue
+      whole, begin = _packed([left[n] for n in group]), 0
+      for name in group:
+        rows = left.pop(name).shape[0]
+        out[name] = Part(whole, begin, begin + rows)
+        begin += rows
+  return out | {name: _packed([s]) for name, s in left.items()}
