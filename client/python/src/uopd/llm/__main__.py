@@ -58,9 +58,15 @@ def _serve(given: argparse.Namespace) -> None:
   keys = keys_in(given.api_key_file) if given.api_key_file is not None else []
   check_reach(host, keys)
   loaded = _loaded(given)
-  batch = Batch(loaded.model, given.slots)
-  batch.warm_up()
-  endpoints = Endpoints(os.path.basename(os.path.abspath(given.model)).removesuffix(".gguf"), batch, loaded.tokenizer, loaded.template)
+  def batch_of(model: Model) -> Batch:
+    batch = Batch(model, given.slots)
+    batch.warm_up()
+    return batch
+  def again() -> Batch:
+    model = _loaded(given).model
+    if model.config != loaded.model.config: raise ValueError(f"{given.model} has another model than before; start the server again")
+    return batch_of(model)
+  endpoints = Endpoints(os.path.basename(os.path.abspath(given.model)).removesuffix(".gguf"), batch_of(loaded.model), loaded.tokenizer, loaded.template, again=again)
   with Server(host, port, endpoints, keys) as server:
     print(f"{endpoints.name} is served at {server.url}/v1, and a page to chat at {server.url}/", flush=True)
     def end(*_: Any) -> None: raise KeyboardInterrupt
