@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import collections
-import contextlib
 import queue
 import threading
 from collections.abc import Callable
 
-from ... import runtime
-from ...errors import Error, FailedPrecondition, Unavailable
+from ...errors import FailedPrecondition, Unavailable
+from ..again import loaded_again
 from ..batch import Batch, Sequence
 from ..sampling import Sampling
 
@@ -96,8 +95,7 @@ class Scheduler:
 
   def _load(self) -> None:
     assert self._again is not None
-    with contextlib.suppress(Error): runtime.sync()  # what was asked for before has errors that would come in the way of the next calls
-    try: self.batch = self._again()
+    try: self.batch = loaded_again(self._again)
     except Exception as e:
       with self._changed: waiting, self._waiting = self._waiting, collections.deque()
       for g in waiting: g.events.put(e)
