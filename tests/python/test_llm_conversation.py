@@ -46,6 +46,16 @@ def test_another_answer_ends_the_one_before(path):
   assert begun + "".join(second) == "".join(Conversation.from_gguf(path).answer("And you?", 6))
 
 
+def test_an_answer_that_ends_late_takes_no_other_one_away(path):
+  """An iterator that somebody still holds ends when it is dropped; another text has been answered meanwhile."""
+  chat = Conversation.from_gguf(path)
+  first = chat.answer("Hello", 50)
+  said = next(first)
+  second = "".join(chat.answer("And you?", 6))
+  first.close()
+  assert chat.messages == [{"role": "user", "content": "And you?"}, {"role": "assistant", "content": second}, {"role": "user", "content": "Hello"}, {"role": "assistant", "content": said}]
+
+
 def test_answers_at_random(path):
   def answer(sampling): return "".join(Conversation.from_gguf(path).answer("Hello", 20, sampling))
   s = Sampling(1.0, top_p=0.95, seed=4)
