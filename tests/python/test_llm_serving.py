@@ -2,6 +2,7 @@
 """The server of the OpenAI protocol, with the client library of OpenAI and a small model of random weights, against the model alone."""
 import concurrent.futures
 import contextlib
+import threading
 import time
 
 import numpy as np
@@ -171,7 +172,10 @@ def test_a_client_that_leaves_frees_its_place(served, monkeypatch):
 
 def test_a_full_queue(small):
   model, tokenizer, template = small
-  with Served(Endpoints("small", Batch(model, 1), tokenizer, template, most_waiting=1)) as s:
+  batch = Batch(model, 1)
+  steps, step = threading.Semaphore(3), batch.step  # so that the first answer has not ended before the queue is full
+  batch.step = lambda: steps.acquire(timeout=60) and step()
+  with Served(Endpoints("small", batch, tokenizer, template, most_waiting=1)) as s:
     client = s.client()
     streams = [chat(client, max_tokens=200, stream=True, temperature=0)]
     next(streams[0])
@@ -181,6 +185,7 @@ def test_a_full_queue(small):
     with pytest.raises(openai.RateLimitError) as e: chat(client)
     assert e.value.code == "rate_limit_exceeded" and e.value.response.headers["retry-after"] == "1"
     streams[0].close()
+    steps.release(1000)
     assert second.result(60).usage.completion_tokens == 3
 
 
