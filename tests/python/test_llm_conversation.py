@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("gguf")
 pytest.importorskip("regex")
+from a_daemon import ADaemon  # noqa: E402
 from llm_files import write_model  # noqa: E402
 
 from uopd.llm.conversation import Conversation  # noqa: E402
@@ -43,6 +44,16 @@ def test_another_answer_ends_the_one_before(path):
   with pytest.raises(RuntimeError, match="began another answer"): list(first)
   assert chat.messages == [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": said}]
   assert begun + "".join(second) == "".join(Conversation.from_gguf(path).answer("And you?", 6))
+
+
+def test_an_answer_that_ends_late_takes_no_other_one_away(path):
+  """An iterator that somebody still holds ends when it is dropped; another text has been answered meanwhile."""
+  chat = Conversation.from_gguf(path)
+  first = chat.answer("Hello", 50)
+  said = next(first)
+  second = "".join(chat.answer("And you?", 6))
+  first.close()
+  assert chat.messages == [{"role": "user", "content": "And you?"}, {"role": "assistant", "content": second}, {"role": "user", "content": "Hello"}, {"role": "assistant", "content": said}]
 
 
 def test_answers_at_random(path):
@@ -107,3 +118,27 @@ def test_the_command(path, tmp_path):
   away = run(path, "--prompt", "Hello", UOPD_ADDRESS=f"unix:{tmp_path}/none")
   assert away.returncode == 1 and away.stderr.startswith("uopd.llm: failed to connect") and "Traceback" not in away.stderr, away
   assert run(path, "--max-context", 0, "--prompt", "Hello").stderr == "uopd.llm: max_context is 0\n"
+
+
+def test_the_command_where_the_daemon_is_restarted(path):
+  """It loads the model again, and answers with all that was said before."""
+  with ADaemon() as daemon:
+    process = subprocess.Popen([sys.executable, "-m", "uopd.llm", str(path), "--most", "6", "--max-context", "128"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True, encoding="utf-8", env={**os.environ, "PYTHONIOENCODING": "utf-8", "UOPD_ADDRESS": daemon.address})
+    def answer(text):
+      process.stdin.write(text + "\n")
+      process.stdin.flush()
+      out = ""
+      while not out.endswith(">>> "): out += process.stdout.read(1) or pytest.fail(process.stderr.read())
+      return out.removesuffix("\n>>> ")
+    try:
+      assert process.stdout.read(4) == ">>> "
+      chat = Conversation.from_gguf(path, 128)
+      for text in ("Hello", "And you?", "Why?"):
+        assert answer(text) == "".join(chat.answer(text, 6))
+        daemon.restart()
+      _, errors = process.communicate(timeout=60)
+      assert process.returncode == 0 and errors.count("was restarted") == 2 and errors.count("\n") == 2, errors
+    finally:
+      process.kill()
+      process.communicate()

@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: MIT
 """The server of the OpenAI protocol, with the client library of OpenAI and a small model of random weights, against the model alone."""
 import concurrent.futures
+import contextlib
+import threading
 import time
 
 import numpy as np
 import openai
 import pytest
+import uopd
+from a_daemon import ADaemon
 
 pytest.importorskip("gguf")
 pytest.importorskip("regex")
 from llm_files import write_model  # noqa: E402
 from llm_served import Scripted, Served  # noqa: E402
 
+from uopd import errors  # noqa: E402
 from uopd.llm.batch import Batch  # noqa: E402
 from uopd.llm.chat import ChatTemplate  # noqa: E402
 from uopd.llm.gguf import stored_in  # noqa: E402
@@ -24,9 +29,14 @@ SLOTS = 4
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory):
+def path(tmp_path_factory):
   path = tmp_path_factory.mktemp("llm") / "small.gguf"
   write_model(path, "llama", layers=2)
+  return path
+
+
+@pytest.fixture(scope="module")
+def small(path):
   tokenizer = Tokenizer.from_gguf(stored_in(path)[0])
   return Model.from_gguf(path)[0], tokenizer, ChatTemplate(tokenizer, None)
 
@@ -162,7 +172,10 @@ def test_a_client_that_leaves_frees_its_place(served, monkeypatch):
 
 def test_a_full_queue(small):
   model, tokenizer, template = small
-  with Served(Endpoints("small", Batch(model, 1), tokenizer, template, most_waiting=1)) as s:
+  batch = Batch(model, 1)
+  steps, step = threading.Semaphore(3), batch.step  # so that the first answer has not ended before the queue is full
+  batch.step = lambda: steps.acquire(timeout=60) and step()
+  with Served(Endpoints("small", batch, tokenizer, template, most_waiting=1)) as s:
     client = s.client()
     streams = [chat(client, max_tokens=200, stream=True, temperature=0)]
     next(streams[0])
@@ -172,6 +185,7 @@ def test_a_full_queue(small):
     with pytest.raises(openai.RateLimitError) as e: chat(client)
     assert e.value.code == "rate_limit_exceeded" and e.value.response.headers["retry-after"] == "1"
     streams[0].close()
+    steps.release(1000)
     assert second.result(60).usage.completion_tokens == 3
 
 
@@ -282,6 +296,66 @@ def test_an_error_of_the_daemon_is_told_and_others_go_on(small, monkeypatch):
       with pytest.raises(openai.InternalServerError, match="planted"): chat(client, max_tokens=5, temperature=0)
       with pytest.raises(openai.APIError, match="planted"): list(chat(client, max_tokens=5, temperature=0, stream=True))
     assert chat(client, max_tokens=5, temperature=0).choices[0].message.content == want
+
+
+def test_a_daemon_that_is_not_there_is_told(small, monkeypatch):
+  """uopd's error for it is a ConnectionError, which is not that of a client that has gone."""
+  model, tokenizer, template = small
+  batch = Batch(model, 2)
+  with Served(Endpoints("small", batch, tokenizer, template)) as s:
+    def fail(*_): raise errors.Unavailable("planted")
+    monkeypatch.setattr(batch, "_ask_step", fail)
+    with pytest.raises(openai.InternalServerError, match="planted") as e: chat(s.client(), max_tokens=5, temperature=0)
+    assert e.value.status_code == 503
+    with pytest.raises(openai.InternalServerError, match="planted"): chat(s.client(), max_tokens=5, temperature=0, stream=True)
+
+
+@contextlib.contextmanager
+def connection_of_its_own(address):
+  before = uopd.runtime._default
+  try:
+    uopd.connect(address)
+    yield
+  finally: uopd.runtime._default = before
+
+
+def test_a_daemon_that_is_restarted(small, path):
+  """The weights are sent again, and a request of which nothing was said is computed then."""
+  _, tokenizer, template = small
+  made = []
+  def make():
+    made.append(Batch(Model.from_gguf(path)[0], 2))
+    return made[-1]
+  with ADaemon() as daemon, connection_of_its_own(daemon.address), Served(Endpoints("small", make(), tokenizer, template, again=make)) as s:
+    client = s.client()
+    def ask(**more): return chat(client, max_tokens=8, temperature=0, **more)
+    want = ask().choices[0].message.content
+    for times in (2, 3):
+      daemon.restart()
+      assert ask().choices[0].message.content == want and len(made) == times
+      assert "".join(c.choices[0].delta.content or "" for c in ask(stream=True)) == want and len(made) == times
+    stream = chat(client, max_tokens=200, temperature=0, stream=True)
+    for _ in range(3): next(stream)
+    daemon.restart()
+    with pytest.raises(openai.APIError): list(stream)
+    assert ask().choices[0].message.content == want and len(made) == 4
+
+
+def test_a_model_that_cannot_be_loaded_again(small, path):
+  """Each request asks for it anew, and is told why there is none."""
+  _, tokenizer, template = small
+  fails = [True]
+  def again():
+    if fails[0]: raise OSError("planted: the file is gone")
+    return Batch(Model.from_gguf(path)[0], 2)
+  with ADaemon() as daemon, connection_of_its_own(daemon.address), Served(Endpoints("small", Batch(Model.from_gguf(path)[0], 2), tokenizer, template, again=again)) as s:
+    client = s.client()
+    want = chat(client, max_tokens=8, temperature=0).choices[0].message.content
+    daemon.restart()
+    for _ in range(2):
+      with pytest.raises(openai.InternalServerError, match="planted: the file is gone"): chat(client, max_tokens=8, temperature=0)
+    fails[0] = False
+    assert chat(client, max_tokens=8, temperature=0).choices[0].message.content == want
 
 
 def test_keys(small):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The HTTP side of the server of the OpenAI protocol, with sockets: requests that are wrong, slow, huge or from elsewhere. And the command."""
+import contextlib
 import json
 import random
 import re
@@ -110,6 +111,49 @@ def test_headers_that_are_refused(served, status, more):
     s.sendall(head(served, json.dumps(ASK).encode(), **more))
     s.shutdown(socket.SHUT_WR)
     assert answer(s)[0] == status
+  assert is_well(served)
+
+
+@pytest.mark.parametrize("host", ["[", "[x]", "[::1", "]", "::1]", "[::1]x"])
+def test_a_host_that_is_none(served, host, capfd):
+  """The client's fault: nothing of it is in the output of the server."""
+  assert ask(served, head(served, b"", "GET", "/v1/models", Host=host))[0] == 403
+  assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("target", ["http://[/", "http://[x]/v1/models", "//[/"])
+def test_a_path_that_is_none(served, target, capfd):
+  assert ask(served, head(served, b"", "GET", target))[0] in (400, 404)
+  assert ask(served, head(served, b"{}", "POST", target))[0] in (400, 404)
+  assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("line", ["no header", "Content-Length : 9", " folded: 1", ": no name"])
+def test_lines_that_are_no_headers(served, line):
+  """What stands behind such a line would not be seen: a body would be read as another request."""
+  hidden = head(served, b"", "GET", "/v1/models/hidden", Connection="close")
+  start, _, rest = head(served, b"", "GET", "/v1/models", Content_Length=str(len(hidden))).partition(b"\r\n")
+  with connect(served) as s:
+    s.sendall(start + b"\r\n" + line.encode() + b"\r\n" + rest + hidden)
+    s.shutdown(socket.SHUT_WR)
+    assert re.findall(rb"HTTP/1.1 (\d+)", answers(s)) == [b"400"]
+
+
+def test_headers_have_a_bound_together(served):
+  """Each line and their number are within the bounds of http.server."""
+  line = b"A: " + b"b" * 60_000 + b"\r\n"
+  with connect(served) as s:
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+      s.sendall(head(served, b"", "GET", "/v1/models", Connection="close").replace(b"\r\n\r\n", b"\r\n" + line * 90 + b"\r\n"))
+    assert answer(s)[0] == 431
+  whole = head(served, b"", "GET", "/v1/models", Connection="close").replace(b"\r\n\r\n", b"\r\n" + line + b"\r\n")
+  with connect(served) as s:
+    s.sendall(whole)
+    assert answers(s).startswith(b"HTTP/1.1 200 ")
+  with connect(served) as s:  # each request of a connection has the bound for itself
+    for _ in range(5):
+      s.sendall(whole.replace(b"Connection: close\r\n", b""))
+      assert answer(s)[0] == 200
   assert is_well(served)
 
 
@@ -227,6 +271,25 @@ def test_clients_that_leave_at_any_moment(served):
       s.recv(10)
   limit = time.monotonic() + 60
   while served.endpoints.scheduler.running: assert time.monotonic() < limit
+  assert is_well(served)
+
+
+def test_a_client_that_leaves_with_another_request_under_way(served, monkeypatch):
+  """The connection can be read then, and is closed all the same."""
+  batch = served.endpoints.scheduler.batch
+  may_end, step = threading.Event(), batch.step
+  monkeypatch.setattr(batch, "step", lambda: step() if may_end.is_set() else (time.sleep(0.01), [])[1])
+  with connect(served) as s:
+    s.sendall(head(served, json.dumps(ASK).encode()))
+    limit = time.monotonic() + 60
+    while not served.endpoints.scheduler.running:
+      assert time.monotonic() < limit
+      time.sleep(0.001)
+    s.sendall(b"GET /v1/models")
+  while served.endpoints.scheduler.running:
+    assert time.monotonic() < limit
+    time.sleep(0.001)
+  may_end.set()
   assert is_well(served)
 
 

@@ -55,6 +55,14 @@ def test_outputs_come_in_the_order_of_the_model(tmp_path):
   assert [t.tolist() for t in out.values()] == [[1, -2], [1, 2], [0, 2]]
 
 
+def test_scalars_of_numpy_have_their_dtype(tmp_path):
+  """np.float64 is a float of Python too, which would become float32."""
+  for t, kind in ((T.DOUBLE, np.float64), (T.FLOAT, np.float32), (T.INT64, np.int64), (T.UINT64, np.uint64), (T.BOOL, np.bool_)):
+    runner = OnnxRunner(save(tmp_path, [helper.make_node("Identity", ["x"], ["y"])], [("x", t, [])], [("y", t, [])]))
+    found = runner({"x": kind(0.1)})["y"].numpy()
+    assert found.dtype == kind and found == kind(0.1)
+
+
 def test_wrong_inputs_name_what_is_wrong(tmp_path):
   file = save(tmp_path, [helper.make_node("Add", ["a", "b"], ["y"])], [("a", T.FLOAT, ["n", 2]), ("b", T.FLOAT, ["n", 2])], [("y", T.FLOAT, None)])
   runner, two = OnnxRunner(file), np.zeros((2, 2), np.float32)

@@ -69,15 +69,15 @@ def _number(value: Any, declared: OnnxValue) -> int | None:
 def _handle(value: Any, dtype: DType | None) -> _core.Handle:
   """One tensor of an input."""
   if isinstance(value, Tensor): return value._h
-  if is_numpy(value) and value.dtype.kind in "OSUc": raise NotImplementedError(f"models do not take arrays of {value.dtype.name} here")
-  if is_numpy(value) and dtype is not None:
-    import numpy as np
-    if _SAME_BITS.get(value.dtype.name) is dtype:
-      array = np.ascontiguousarray(value).reshape(value.shape)
-      return _core.from_buffer(client(), dtype.core, list(array.shape), array.reshape(-1).view(np.uint8) if array.size else b"")
-    if value.dtype.kind == "V" and dtype.numpy_name is not None: return handle_of(value.astype(dtype.numpy_name), None)  # INT4 and the like
-    return handle_of(value, None)
-  return handle_of(value, dtype)
+  if not is_numpy(value): return handle_of(value, dtype)
+  import numpy as np
+  array = np.asarray(value)  # np.float64 is a float of Python too, of which float32 would be made
+  if array.dtype.kind in "OSUc": raise NotImplementedError(f"models do not take arrays of {array.dtype.name} here")
+  if dtype is not None and _SAME_BITS.get(array.dtype.name) is dtype:
+    array = np.ascontiguousarray(array).reshape(array.shape)
+    return _core.from_buffer(client(), dtype.core, list(array.shape), array.reshape(-1).view(np.uint8) if array.size else b"")
+  if dtype is not None and array.dtype.kind == "V" and dtype.numpy_name is not None: array = array.astype(dtype.numpy_name)  # INT4 and the like
+  return handle_of(array, None)
 
 
 class OnnxRunner:

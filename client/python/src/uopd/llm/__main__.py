@@ -11,7 +11,8 @@ import time
 from typing import Any
 
 from .. import runtime
-from ..errors import Error
+from ..errors import Error, FailedPrecondition
+from .again import loaded_again
 from .conversation import Conversation
 from .model import Model
 from .sampling import Sampling
@@ -58,9 +59,15 @@ def _serve(given: argparse.Namespace) -> None:
   keys = keys_in(given.api_key_file) if given.api_key_file is not None else []
   check_reach(host, keys)
   loaded = _loaded(given)
-  batch = Batch(loaded.model, given.slots)
-  batch.warm_up()
-  endpoints = Endpoints(os.path.basename(os.path.abspath(given.model)).removesuffix(".gguf"), batch, loaded.tokenizer, loaded.template)
+  def batch_of(model: Model) -> Batch:
+    batch = Batch(model, given.slots)
+    batch.warm_up()
+    return batch
+  def again() -> Batch:
+    model = _loaded(given).model
+    if model.config != loaded.model.config: raise ValueError(f"{given.model} has another model than before; start the server again")
+    return batch_of(model)
+  endpoints = Endpoints(os.path.basename(os.path.abspath(given.model)).removesuffix(".gguf"), batch_of(loaded.model), loaded.tokenizer, loaded.template, again=again)
   with Server(host, port, endpoints, keys) as server:
     print(f"{endpoints.name} is served at {server.url}/v1, and a page to chat at {server.url}/", flush=True)
     def end(*_: Any) -> None: raise KeyboardInterrupt
@@ -96,6 +103,22 @@ def _say(conversation: Conversation, text: str, given: argparse.Namespace) -> No
   except KeyboardInterrupt: print(" ...")
 
 
+def _talk(conversation: Conversation, text: str, given: argparse.Namespace) -> Conversation:
+  """Answers a text. Gives the conversation to go on with: another one, with all that was said, if the daemon was restarted and has lost the model. A text that is not answered is forgotten."""
+  before = conversation.messages
+  try: _say(conversation, text, given)
+  except FailedPrecondition as e:
+    print(f"uopd.llm: {e}; the model is loaded again", file=sys.stderr)
+    conversation.messages = before
+    conversation = loaded_again(lambda: _loaded(given))
+    conversation.messages = before
+    _say(conversation, text, given)
+  except _REFUSALS:
+    conversation.messages = before
+    raise
+  return conversation
+
+
 def main() -> int:
   """Returns the exit status."""
   given = _arguments()
@@ -123,7 +146,7 @@ def main() -> int:
       print()
       continue
     if not text.strip(): continue
-    try: _say(conversation, text, given)
+    try: conversation = _talk(conversation, text, given)
     except _REFUSALS as e: print(f"uopd.llm: {e}", file=sys.stderr)
 
 

@@ -44,11 +44,11 @@ class Conversation:
 
   def answer(self, text: str, most: int | None = None, sampling: Sampling = GREEDY) -> Iterator[str]:
     """The model's answer to a text of the user, as pieces of text. It ends where the model ends it, after `most` tokens, or with the context. The text and as much of the answer
-    as was taken become messages of the conversation. ValueError if the conversation does not fit into the context; then it stays as it was. The next answer ends this one, whose
+    as was taken become messages of the conversation when it ends. ValueError if the conversation does not fit into the context; then it stays as it was. The next answer ends this one, whose
     iterator is a RuntimeError then."""
     if not isinstance(text, str): raise TypeError(f"the user's text is {type(text).__name__}")
-    messages = self.messages + [{"role": "user", "content": text}]
-    prompt = self.template.encode(messages)
+    question: Message = {"role": "user", "content": text}
+    prompt = self.template.encode([*self.messages, question])
     if len(prompt) >= self.model.max_context:
       raise ValueError(f"the conversation has {len(prompt)} tokens; the context has room for {self.model.max_context - 1} and an answer")
     if self._sequence is not None: self._batch.leave(self._sequence)
@@ -67,4 +67,4 @@ class Conversation:
       if piece: yield piece
     finally:
       self._batch.leave(sequence)
-      self.messages = messages + [{"role": "assistant", "content": said}]
+      self.messages = [*self.messages, question, {"role": "assistant", "content": said}]  # behind those of an answer that has ended meanwhile

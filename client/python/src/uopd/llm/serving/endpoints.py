@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ...errors import Unavailable
 from ..batch import Batch
 from ..chat import ChatTemplate
 from ..tokenizer import Tokenizer
@@ -15,7 +16,7 @@ from .answer import THINK, Answer, Part
 from .asked import Asked, chat_of, completion_of
 from .marks import Stops
 from .refusal import Refusal
-from .scheduler import Full, Generation, Scheduler
+from .scheduler import Full, Generation, Scheduler, Unwanted
 
 _FIXED_BYTES, _BYTES_OF_A_TOKEN = 1 << 16, 32  # of a request: beyond so many for each token of the context no ordinary prompt fits
 Json = dict[str, Any]
@@ -41,8 +42,8 @@ class Reply:
     try:
       ended = False
       while not ended and (token := self._generation.events.get()) is not None:
-        if isinstance(token, ConnectionError): raise token
-        if isinstance(token, Exception): raise Refusal(500, f"The model cannot be computed: {str(token)[:500]}")
+        if isinstance(token, Unwanted): raise ConnectionAbortedError
+        if isinstance(token, Exception): raise Refusal(503 if isinstance(token, Unavailable) else 500, f"The model cannot be computed: {str(token)[:500]}")
         self._written += 1
         text, ended = self._stops.feed(self._decoder.feed(token))
         yield from self._parts_of(text)
@@ -65,12 +66,12 @@ class Reply:
 
 class Endpoints:
   """A model and its name, for any number of threads."""
-  def __init__(self, name: str, batch: Batch, tokenizer: Tokenizer, template: ChatTemplate | None, most_waiting: int = 64) -> None:
-    """template: None for a model without one, which answers no chats. most_waiting: requests that wait for a place of the batch."""
+  def __init__(self, name: str, batch: Batch, tokenizer: Tokenizer, template: ChatTemplate | None, most_waiting: int = 64, again: Callable[[], Batch] | None = None) -> None:
+    """template: None for a model without one, which answers no chats. most_waiting: requests that wait for a place of the batch. again: of Scheduler."""
     self.name, self._tokenizer, self._template = name, tokenizer, template
-    self._batch, self._created = batch, int(time.time())
+    self._context, self._created = batch.context, int(time.time())
     self._encoding = threading.Lock()  # one prompt at a time: encoding takes the interpreter from the thread that drives the batch
-    self.scheduler = Scheduler(batch, tokenizer.is_end, most_waiting)
+    self.scheduler = Scheduler(batch, tokenizer.is_end, most_waiting, again)
 
   def models(self) -> Json: return {"object": "list", "data": [self.model(self.name)]}
 
@@ -89,10 +90,10 @@ class Endpoints:
 
   def _check_size(self, size: int, param: str) -> None:
     """Refuses what is so long that only making tokens of it would cost much."""
-    if size > _FIXED_BYTES + _BYTES_OF_A_TOKEN * self._batch.context: raise self._too_long(f"a request of {size} bytes", param)
+    if size > _FIXED_BYTES + _BYTES_OF_A_TOKEN * self._context: raise self._too_long(f"a request of {size} bytes", param)
 
   def _too_long(self, found: str, param: str) -> Refusal:
-    return Refusal(400, f"This model's maximum context length is {self._batch.context} tokens, and the {param} resulted in {found}", param, "context_length_exceeded")
+    return Refusal(400, f"This model's maximum context length is {self._context} tokens, and the {param} resulted in {found}", param, "context_length_exceeded")
 
   def chat(self, given: Json, size: int, is_wanted: Callable[[], bool]) -> Reply:
     asked = chat_of(given, self.name)
@@ -112,7 +113,7 @@ class Endpoints:
     return self._begin(asked, prompt, "messages", True, in_reasoning, is_wanted)
 
   def _begin(self, asked: Asked, prompt: list[int], param: str, chat: bool, in_reasoning: bool, is_wanted: Callable[[], bool]) -> Reply:
-    if len(prompt) > self._batch.context: raise self._too_long(f"{len(prompt)} tokens", param)
+    if len(prompt) > self._context: raise self._too_long(f"{len(prompt)} tokens", param)
     try: generation = self.scheduler.begin(prompt, asked.most, asked.sampling, is_wanted)
     except ValueError as e: raise Refusal(400, str(e)[:1000], param) from None
     except Full as e: raise Refusal(429, f"The server is busy: {e}", code="rate_limit_exceeded") from None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import email.errors
 import hashlib
 import hmac
+import http.client
 import http.server
 import io
 import ipaddress
@@ -26,11 +28,14 @@ from .asked import json_of
 from .endpoints import Endpoints
 from .refusal import Refusal
 
-MOST_BODY = 1 << 20       # bytes of a request
+MOST_HEAD = 1 << 17       # bytes of the first line and the headers of a request
+MOST_BODY = 1 << 20       # bytes of what follows them
 MOST_CONNECTIONS = 128
 SECONDS_FOR_REQUEST = 30.0  # for a client to send one, from its first wait on
 SECONDS_FOR_WRITE = 30.0    # for a client to take what one call writes
 
+# What the parser of headers finds in lines that are none. It does not look for headers behind such a line.
+_NO_HEADERS = (email.errors.MissingHeaderBodySeparatorDefect, email.errors.FirstHeaderLineIsContinuationDefect, email.errors.MisplacedEnvelopeHeaderDefect, email.errors.InvalidHeaderDefect)
 _PAGE = pathlib.Path(__file__).with_name("page.html").read_bytes()
 
 
@@ -62,14 +67,17 @@ def keys_in(path: str) -> list[bytes]:
 
 
 class _Limited(io.RawIOBase):
-  """Reads from a socket until a moment, whatever it waits for."""
-  def __init__(self, connection: socket.socket) -> None: self._connection, self.until = connection, 0.0
+  """Reads from a socket until a moment, and no more than `left` bytes, whatever for. http.client.HTTPException: there are more."""
+  def __init__(self, connection: socket.socket) -> None: self._connection, self.until, self.left = connection, 0.0, 0
   def readable(self) -> bool: return True
   def readinto(self, buffer: Any) -> int:
     left = self.until - time.monotonic()
     if left <= 0: raise TimeoutError
+    if self.left <= 0: raise http.client.HTTPException(f"The headers of the request have more than {MOST_HEAD} bytes")
     self._connection.settimeout(left)
-    return self._connection.recv_into(buffer)
+    n = self._connection.recv_into(buffer, min(len(buffer), self.left))
+    self.left -= n
+    return n
 
 
 class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
@@ -136,7 +144,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
   def handle_one_request(self) -> None:
     self._unread = 0  # bytes of the body that may be under way
     self._has_begun = False  # whether a part of the answer has been sent
-    self._limited.until = time.monotonic() + SECONDS_FOR_REQUEST
+    self._limited.until, self._limited.left = time.monotonic() + SECONDS_FOR_REQUEST, MOST_HEAD
     super().handle_one_request()
 
   def log_message(self, format: str, *args: Any) -> None: pass
@@ -144,7 +152,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
   def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
     """What http.server itself finds wrong with a request."""
     self.close_connection = True
-    self._refuse(Refusal(code, message or "The request is no HTTP request that is known here"))
+    if code == 431: self._unread = 8 * MOST_BODY
+    self._refuse(Refusal(code, (explain if code == 431 else message) or "The request is no HTTP request that is known here"))
+    self._drain()
 
   def do_GET(self) -> None: self._guarded(self._get)
   def do_POST(self) -> None: self._guarded(self._post)
@@ -161,9 +171,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
       if not self._has_begun: self._refuse(Refusal(500, "The server has failed; its output says how"))
 
   def _drain(self) -> None:
-    """Takes a body that was not read: else the system would reset the connection, and the client might not see the answer."""
+    """Takes what was not read: else the system would reset the connection, and the client might not see the answer."""
     if self._unread == 0: return
     self.connection.shutdown(socket.SHUT_WR)
+    self._limited.left += self._unread
     while self._unread > 0 and (part := self.rfile.read1(min(self._unread, 1 << 16))): self._unread -= len(part)
     self._unread = 0
 
@@ -182,17 +193,23 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
   def _check(self, needs_key: bool = True) -> str:
     """Gives the path of a request that may go on. A page of another site may send requests here, or let its own name lead here: then Origin or Host says so."""
+    if any(isinstance(d, _NO_HEADERS) for d in self.headers.defects):
+      self.close_connection = True  # the length of its body may not be known
+      raise Refusal(400, "The request has a line that is no header")
     hosts, origin = self.headers.get_all("Host", []), self.headers.get("Origin")
     if len(hosts) != 1: raise Refusal(400, "The request has no Host, or several")
-    name = (urllib.parse.urlsplit(f"//{hosts[0]}").hostname or "") if re.fullmatch(r"[\w.:\-\[\]]{1,300}", hosts[0]) else ""
-    if self.server.is_local and name != "localhost" and not _is_loopback_address(name): raise Refusal(403, "The Host of the request is not this machine")
+    if self.server.is_local and not _is_this_machine(hosts[0]): raise Refusal(403, "The Host of the request is not this machine")
     if origin is not None and origin != f"http://{hosts[0]}": raise Refusal(403, "The request comes from a page of another site")
     if needs_key and not self.server.is_key(self.headers.get("Authorization")): raise Refusal(401, "The API key is missing or wrong", code="invalid_api_key")
-    return urllib.parse.urlsplit(self.path).path
+    return self._path()
+
+  def _path(self) -> str:
+    try: return urllib.parse.urlsplit(self.path).path
+    except ValueError: raise Refusal(400, "The request has no path that can be read") from None
 
   def _get(self) -> None:
     if self.headers.get("Content-Length") not in (None, "0") or self.headers.get("Transfer-Encoding") is not None: self.close_connection = True  # the body is not read
-    path = self._check(needs_key=urllib.parse.urlsplit(self.path).path != "/")
+    path = self._check(needs_key=self._path() != "/")
     if path == "/": self._send(200, _PAGE, {"Content-Security-Policy": _POLICY, "Referrer-Policy": "no-referrer"}, "text/html; charset=utf-8")
     elif path == "/v1/models": self._send(200, json.dumps(self.server.endpoints.models()).encode())
     elif path.startswith("/v1/models/"): self._send(200, json.dumps(self.server.endpoints.model(urllib.parse.unquote(path[len("/v1/models/"):]))).encode())
@@ -224,18 +241,18 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     n = int(lengths[0])
     if n > MOST_BODY: raise Refusal(413, f"The request has {n} bytes; {MOST_BODY} are possible")
     self._unread = 0
+    self._limited.left += n
     try: body: bytes = self.rfile.read(n)
     except TimeoutError: raise Refusal(408, f"The request did not come within {SECONDS_FOR_REQUEST:g} seconds") from None
     if len(body) < n: raise Refusal(400, f"The request ends after {len(body)} of {n} bytes")
     return body
 
   def _is_there(self) -> bool:
-    """Whether the client still waits: a connection that it has closed can be read, and gives nothing. Does not wait."""
+    """Whether the client still waits: it has not closed its side of the connection, whatever it has sent before. Does not wait."""
     try:
       poll = select.poll()
-      poll.register(self.connection, select.POLLIN)
-      ready = poll.poll(0)
-      return not ready or not ready[0][1] & (select.POLLERR | select.POLLHUP) and bool(self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+      poll.register(self.connection, select.POLLRDHUP)
+      return not poll.poll(0)
     except (OSError, ValueError): return False
 
   def _stream(self, chunks: Iterator[dict[str, Any]]) -> None:
@@ -256,6 +273,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     except TimeoutError: pass  # the client does not take what comes
 
 
-def _is_loopback_address(name: str) -> bool:
-  try: return ipaddress.ip_address(name).is_loopback
+def _is_this_machine(host: str) -> bool:
+  """Whether a header Host names this machine: localhost, or an address of loopback."""
+  if not re.fullmatch(r"[\w.:\-\[\]]{1,300}", host): return False
+  try:
+    name = urllib.parse.urlsplit(f"//{host}").hostname or ""
+    return name == "localhost" or ipaddress.ip_address(name).is_loopback
   except ValueError: return False

@@ -7,6 +7,8 @@ import queue
 import threading
 from collections.abc import Callable
 
+from ...errors import FailedPrecondition, Unavailable
+from ..again import loaded_again
 from ..batch import Batch, Sequence
 from ..sampling import Sampling
 
@@ -15,10 +17,14 @@ class Full(Exception):
   """As many generations wait as may."""
 
 
+class Unwanted(Exception):
+  """Nobody waits for the tokens any more."""
+
+
 class Generation:
   """Tokens that somebody waits for. `Scheduler.begin` makes it.
 
-  events: each token, and at the end None, or the error that ended it: a ConnectionError if it was not wanted any more. reason, before None: stop (the model has ended) or length.
+  events: each token, and at the end None, or the error that ended it, Unwanted or what the batch raised. reason, before None: stop (the model has ended) or length.
   `cancel` is for any thread.
   """
   def __init__(self, prompt: list[int], most: int | None, sampling: Sampling, is_wanted: Callable[[], bool]) -> None:
@@ -26,6 +32,8 @@ class Generation:
     self.events: queue.SimpleQueue[int | Exception | None] = queue.SimpleQueue()
     self.reason = "length"
     self.is_wanted = is_wanted
+    self.has_begun = False  # whether a token has come
+    self.is_repeated = False  # whether it has been begun twice, because the daemon was not there at first
     self._is_cancelled = False
 
   def cancel(self) -> None:
@@ -38,9 +46,11 @@ class Generation:
 
 class Scheduler:
   """Owns a batch: its thread is the only one that uses it. Generations wait for a place of the batch in the order in which they came. Thread-safe."""
-  def __init__(self, batch: Batch, is_end: Callable[[int], bool], most_waiting: int) -> None:
-    """is_end: whether a token ends a sequence."""
-    self.batch, self._is_end, self._most_waiting = batch, is_end, most_waiting
+  def __init__(self, batch: Batch, is_end: Callable[[int], bool], most_waiting: int, again: Callable[[], Batch] | None = None) -> None:
+    """is_end: whether a token ends a sequence. again: makes the batch once more, with the same model, where the daemon was restarted and has lost it; its thread calls it. None: such a
+    loss is for ever."""
+    self.batch, self._is_end, self._most_waiting, self._again = batch, is_end, most_waiting, again
+    self._is_lost = False  # whether the daemon has lost the batch
     self._waiting: collections.deque[Generation] = collections.deque()
     self._running: dict[Sequence, Generation] = {}  # touched by the thread alone
     self._changed = threading.Condition()
@@ -78,26 +88,47 @@ class Scheduler:
         if self._is_closed:
           for g in [*self._waiting, *self._running.values()]: g.events.put(RuntimeError("the server ends"))
           return
-      try: self._step()
-      except Exception as e:
-        for g in self._running.values(): g.events.put(e)
-        self._running.clear()
+      try:
+        if self._is_lost: self._load()
+        self._step()
+      except Exception as e: self._fail(e)
+
+  def _load(self) -> None:
+    assert self._again is not None
+    try: self.batch = loaded_again(self._again)
+    except Exception as e:
+      with self._changed: waiting, self._waiting = self._waiting, collections.deque()
+      for g in waiting: g.events.put(e)
+      raise
+    self._is_lost = False
+
+  def _fail(self, error: Exception) -> None:
+    """Ends the generations that have a place; those without a token wait once more if the daemon was restarted."""
+    if self._again is not None and isinstance(error, FailedPrecondition): self._is_lost = True
+    ended = list(self._running.values())
+    self._running.clear()
+    for g in reversed(ended):
+      if isinstance(error, (FailedPrecondition, Unavailable)) and not g.has_begun and not g.is_repeated:
+        g.is_repeated = True
+        with self._changed: self._waiting.appendleft(g)
+      else: g.events.put(error)
 
   def _step(self) -> None:
     for s, g in list(self._running.items()):
       if g.is_over:
         self._leave(s)
-        g.events.put(ConnectionAbortedError())
+        g.events.put(Unwanted())
     with self._changed:
       over = [g for g in self._waiting if g.is_over]
       for g in over:
         self._waiting.remove(g)
-        g.events.put(ConnectionAbortedError())
+        g.events.put(Unwanted())
       joining = [self._waiting.popleft() for _ in range(min(self.batch.free, len(self._waiting)))]
     for g in joining: self._running[self.batch.join(g.prompt, g.most, g.sampling)] = g
     if not self._running: return
     for s, token in self.batch.step():
       g = self._running[s]
+      g.has_begun = True
       if self._is_end(token): g.reason = "stop"
       else: g.events.put(token)
       if s.done or g.reason == "stop":
