@@ -10,6 +10,9 @@
 // between the two. The thread of the event then starts this work without the lock. The work keeps
 // the stream from ending. Calls that are served at once are served in a loop, not by recursion.
 //
+// A request may have several answers: it is served again as long as its latest answer says that
+// more follow.
+//
 // Reading pauses while the waiting messages hold max_bytes. Serving pauses while the unread answers
 // hold max_bytes. So a stream holds at most 2 * max_bytes, one request and one answer.
 //
@@ -26,8 +29,9 @@
 
 namespace uopd::net {
 
-// Request and Answer are movable; bytes() returns how much memory one holds. A test gives its own
-// Lock, to let other threads run at the worst moments.
+// Request and Answer are movable; bytes() returns how much memory one holds. Answer::more says
+// whether another answer to the same request follows. A test gives its own Lock, to let other
+// threads run at the worst moments.
 template <class Request, class Answer, class Lock = MutexLock>
 class StreamFlow {
  public:
@@ -86,7 +90,8 @@ class StreamFlow {
   // thread, perhaps before the function returns.
   virtual void StartRead() = 0;
   virtual void StartWrite(const Answer& answer) = 0;  // stays valid until OnWriteDone
-  // Returns the answer. nullopt: OnServed brings the answer later.
+  // Returns the answer. nullopt: OnServed brings the answer later. A request that has several
+  // answers is given again for each.
   virtual std::optional<Answer> Serve(Request& request) = 0;
   // The last function that is called. *this may be destroyed when it returns.
   virtual void End() = 0;
@@ -120,6 +125,7 @@ class StreamFlow {
   void Served(Answer answer) UOPD_REQUIRES(mu_) {
     serving_ = false;
     if (broken_) return;
+    again_ = answer.more;
     answer_bytes_ += answer.bytes();
     answers_.push_back(std::move(answer));
   }
@@ -131,11 +137,14 @@ class StreamFlow {
     if (broken_) {
       waiting_.clear();
       waiting_bytes_ = 0;
+      again_ = false;
     }
-    if (!serving_ && !waiting_.empty() && answer_bytes_ < max_bytes_) {
-      waiting_bytes_ -= waiting_.front().bytes();
-      current_ = std::move(waiting_.front());
-      waiting_.pop_front();
+    if (!serving_ && (again_ || !waiting_.empty()) && answer_bytes_ < max_bytes_) {
+      if (!again_) {
+        waiting_bytes_ -= waiting_.front().bytes();
+        current_ = std::move(waiting_.front());
+        waiting_.pop_front();
+      }
       serving_ = out.serve = true;
     }
     const bool reads = !reading_ && !last_read_ && !broken_ && !closing_;
@@ -146,7 +155,7 @@ class StreamFlow {
       writing_ = true;
       out.write = &answers_.front();
     }
-    const bool idle = !serving_ && !writing_ && waiting_.empty();
+    const bool idle = !serving_ && !writing_ && !again_ && waiting_.empty();
     const bool finished = broken_ || last_read_ || closing_;
     if (idle && finished && (broken_ || answers_.empty()) && (!reading_ || closing_)) {
       ended_ = out.end = true;
@@ -160,6 +169,7 @@ class StreamFlow {
   mutable Mutex mu_;
   bool reading_ UOPD_GUARDED_BY(mu_) = false;
   bool serving_ UOPD_GUARDED_BY(mu_) = false;
+  bool again_ UOPD_GUARDED_BY(mu_) = false;  // current_ has another answer
   bool writing_ UOPD_GUARDED_BY(mu_) = false;
   bool last_read_ UOPD_GUARDED_BY(mu_) = false;
   bool broken_ UOPD_GUARDED_BY(mu_) = false;

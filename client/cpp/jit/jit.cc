@@ -70,6 +70,13 @@ absl::StatusOr<std::vector<Tensor>> Jit::Replay(std::span<const Tensor> inputs,
   return recording_->Replay(inputs, variables);
 }
 
+absl::StatusOr<LoopSteps> Jit::Repeat(std::span<const Tensor> inputs,
+                                      std::span<const VariableValue> variables,
+                                      const LoopTerms& loop) {
+  if (!recorded()) return absl::FailedPreconditionError("Jit: nothing was recorded");
+  return recording_->Repeat(inputs, variables, loop);
+}
+
 absl::StatusOr<std::vector<Tensor>> Jit::operator()(std::span<const Tensor> inputs,
                                                     std::span<const VariableValue> variables) {
   if (recorded()) return Replay(inputs, variables);

@@ -39,6 +39,10 @@ class Recording {
   absl::Status End(std::span<const Tensor> outputs);
   absl::StatusOr<std::vector<Tensor>> Replay(std::span<const Tensor> inputs,
                                              std::span<const VariableValue> variables);
+  // Jit::Repeat (loop.cc).
+  absl::StatusOr<LoopSteps> Repeat(std::span<const Tensor> inputs,
+                                   std::span<const VariableValue> variables,
+                                   const LoopTerms& terms);
   std::vector<RecordedGraph> Graphs() const;
   // Jit::Serialize and Deserialize (save.cc, load.cc).
   absl::StatusOr<std::string> Save(std::span<const Tensor> outside);
@@ -185,8 +189,18 @@ class Recording {
   // By the numbers of buffers that hold positions of random numbers: those of one replay.
   using Positions = absl::flat_hash_map<uint64_t, std::shared_ptr<const std::string>>;
   absl::Status ReplayOne(const Recorded& recorded, std::span<const uint64_t> inputs,
-                         std::span<const VariableValue> variables, Positions& positions,
-                         bool first);
+                         std::span<const VariableValue> variables, Positions& positions, bool first,
+                         const std::shared_ptr<const Loop>& maybe_loop);
+  // Sends the calls, and if a loop is given the only call as that. Returns the end of the last one.
+  absl::StatusOr<Future> Send(std::span<const Tensor> inputs,
+                              std::span<const VariableValue> variables,
+                              const std::shared_ptr<const Loop>& maybe_loop);
+  // The variables of the call of a loop in its first step, and that these and all later ones are
+  // within their bounds.
+  absl::StatusOr<std::vector<int64_t>> StridesOf(std::span<const VariableValue> values,
+                                                 const LoopTerms& terms) const;
+  // For each output its position among the data of an answer. Sets return_data for all outputs.
+  absl::StatusOr<std::vector<size_t>> ReturnOutputs();
 
   const std::shared_ptr<GraphState> graph_;
   const std::shared_ptr<Caller> caller_;

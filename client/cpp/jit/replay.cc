@@ -95,9 +95,10 @@ absl::Status Recording::SetVariables(std::span<const VariableValue> values,
 
 absl::Status Recording::ReplayOne(const Recorded& recorded, std::span<const uint64_t> inputs,
                                   std::span<const VariableValue> variables, Positions& positions,
-                                  bool first) {
+                                  bool first, const std::shared_ptr<const Loop>& maybe_loop) {
   GraphState& graph = *graph_;
   Call call = recorded.call;
+  call.loop = maybe_loop;
   UOPD_TRY(SetVariables(variables, recorded, call));
   GraphState::Sent sent;
   sent.counted = sent.settled = true;
@@ -141,6 +142,8 @@ absl::Status Recording::ReplayOne(const Recorded& recorded, std::span<const uint
   sent.frees = call.free_buffers;
   sent.orphans.swap(graph.orphans_);
   call.free_buffers.insert(call.free_buffers.end(), sent.orphans.begin(), sent.orphans.end());
+  // A loop of no steps has an answer without contents.
+  if (maybe_loop != nullptr && maybe_loop->unless_stopped) returned.clear();
   graph.Launch(std::move(call), std::move(sent));
   const Answer& answer = graph.sent_.back().answer;
   for (const Known& known : known_) {
@@ -315,6 +318,17 @@ absl::Status Recording::UpdateState() {
 
 absl::StatusOr<std::vector<Tensor>> Recording::Replay(std::span<const Tensor> inputs,
                                                       std::span<const VariableValue> variables) {
+  UOPD_TRY(Send(inputs, variables, nullptr).status());
+  std::vector<Tensor> out = outputs_;
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (output_inputs_[i] >= 0) out[i] = inputs[static_cast<size_t>(output_inputs_[i])];
+  }
+  return out;
+}
+
+absl::StatusOr<Future> Recording::Send(std::span<const Tensor> inputs,
+                                       std::span<const VariableValue> variables,
+                                       const std::shared_ptr<const Loop>& maybe_loop) {
   if (graph_->Recorder() != nullptr)
     return Misused("a recorded function cannot be replayed while another one is recorded");
   graph_->Poll();
@@ -343,9 +357,10 @@ absl::StatusOr<std::vector<Tensor>> Recording::Replay(std::span<const Tensor> in
   Positions positions;
   bool first = true;
   for (const Recorded& recorded : calls_) {
-    UOPD_TRY(ReplayOne(recorded, numbers, values, positions, first));
+    UOPD_TRY(ReplayOne(recorded, numbers, values, positions, first, maybe_loop));
     first = false;
   }
+  Future over = graph_->sent_.back().answer.future;
   for (const Tensor& t : outputs_) {     // one without elements has no memory, and sizes of now too
     if (t.state() == nullptr) continue;  // it stands for an input
     TensorState& state = *t.state();
@@ -354,11 +369,7 @@ absl::StatusOr<std::vector<Tensor>> Recording::Replay(std::span<const Tensor> in
   }
   EndHistories();
   UOPD_TRY(WriteThrough(own));
-  std::vector<Tensor> out = outputs_;
-  for (size_t i = 0; i < out.size(); ++i) {
-    if (output_inputs_[i] >= 0) out[i] = inputs[static_cast<size_t>(output_inputs_[i])];
-  }
-  return out;
+  return over;
 }
 
 }  // namespace uopd::client

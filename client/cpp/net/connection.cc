@@ -103,9 +103,9 @@ Connection::Connection(std::unique_ptr<Session> session)
     : session_(std::move(session)),
       chunks_(std::make_unique<ChunkPool>()),
       pipeline_(std::make_shared<Pipeline>(*session_, kMostUnanswered, kMostUnansweredBytes, *this,
-                                           [this](const Pipeline::Item& item, size_t bytes) {
+                                           [this](Pipeline::Item& item, size_t bytes) {
                                              auto& count =
-                                                 item.request.has_execute()  ? execute_bytes_
+                                                 item.execute() != nullptr   ? execute_bytes_
                                                  : item.request.has_upload() ? upload_bytes_
                                                                              : other_bytes_;
                                              count.fetch_add(bytes, std::memory_order_relaxed);
@@ -173,9 +173,12 @@ void Connection::AfterForkInChild() {
 
 Answer Connection::Submit(Call call) {
   auto item = std::make_unique<Pipeline::Item>();
-  v1::ExecuteRequest& request = *item->request.mutable_execute();
+  if (call.loop != nullptr) *item->request.mutable_repeat() = ToWire(*call.loop);
+  v1::ExecuteRequest& request = call.loop != nullptr
+                                    ? *item->request.mutable_repeat()->mutable_execute()
+                                    : *item->request.mutable_execute();
   request = ToWire(call);
-  request.set_request_id(NewRequestId());
+  item->GiveIds(*this);
   session_->AskForCodeOnce(request);
   for (const Argument& a : call.arguments) {
     if (a.data != nullptr) item->held_bytes += a.data->size();
@@ -189,12 +192,20 @@ Answer Connection::Submit(Call call) {
   auto result = std::make_shared<CallResult>();
   const Promise promise(pipeline_);
   Pipeline::Item* const raw = item.get();  // it lives until `done` was called
-  item->done = [this, raw, result, promise](const absl::Status& status,
-                                            v1::PipelineResponse& response) {
+  if (call.loop != nullptr) {
+    item->step = std::make_shared<const std::function<void(v1::PipelineResponse&)>>(
+        [this, raw, loop = call.loop](v1::PipelineResponse& response) {
+          session_->ShowDebugText(*raw->execute(), response.execute());
+          loop->step(FromWire(*response.mutable_execute()).data);
+        });
+  }
+  item->done = [this, raw, result, promise, loop = call.loop](const absl::Status& status,
+                                                              v1::PipelineResponse& response) {
     if (status.ok()) {
-      session_->ShowDebugText(raw->request.execute(), response.execute());
+      session_->ShowDebugText(*raw->execute(), response.execute());
       *result = FromWire(*response.mutable_execute());
       result->report.graph_sent = raw->graph_sent;
+      if (loop != nullptr && !response.stopped()) loop->step(result->data);
     }
     promise.Set(status);
   };

@@ -8,7 +8,7 @@
 namespace uopd::client {
 
 Pipeline::Pipeline(Session& session, size_t most_items, size_t most_bytes, Executor& numbers,
-                   std::function<void(const Item&, size_t)> sent)
+                   std::function<void(Item&, size_t)> sent)
     : session_(session),
       most_items_(most_items),
       most_bytes_(most_bytes),

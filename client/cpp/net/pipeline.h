@@ -60,7 +60,15 @@ class Pipeline final : public Driver {
     // Called once, without a lock, on the pipeline's thread or on the one that pushes. With OK, the
     // response has the result.
     std::function<void(const absl::Status&, v1::PipelineResponse&)> done;
+    // Called before `done` for each answer to a Repeat but the last one, on the pipeline's thread.
+    std::shared_ptr<const std::function<void(v1::PipelineResponse&)>> step;
 
+    // Of an Execute or a Repeat; null for other calls.
+    v1::ExecuteRequest* execute();
+    // Gives an Execute another request id, and a Repeat as many as it has steps.
+    void GiveIds(Executor& numbers);
+    // The request ids that have no answer yet.
+    RequestIds ids() const;
     // What a Download that ended well has read.
     std::string_view Downloaded(const v1::PipelineResponse& response) const;
 
@@ -71,7 +79,7 @@ class Pipeline final : public Driver {
   };
 
   Pipeline(Session& session, size_t most_items, size_t most_bytes, Executor& numbers,
-           std::function<void(const Item&, size_t)> sent);
+           std::function<void(Item&, size_t)> sent);
   ~Pipeline() override;
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
@@ -120,7 +128,7 @@ class Pipeline final : public Driver {
   };
   // Takes the item unless it is refused.
   Queued Queue(std::unique_ptr<Item>& item);
-  void CancelOnDaemon(uint64_t request_id);
+  void CancelOnDaemon(RequestIds ids);
   void Work();
   // Ends the stream and handles its last events; the own thread has ended then.
   // REQUIRES: closing_ or paused_ is set.
@@ -167,7 +175,7 @@ class Pipeline final : public Driver {
   Session& session_;
   const size_t most_items_, most_bytes_;
   Executor& numbers_;  // gives request ids and handles
-  const std::function<void(const Item&, size_t)> sent_;
+  const std::function<void(Item&, size_t)> sent_;
 
   Mutex mutex_;
   std::condition_variable room_;                                     // items were removed

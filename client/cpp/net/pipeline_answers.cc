@@ -23,6 +23,7 @@ absl::Status StatusOf(const v1::PipelineResponse& response) {
 
 void Pipeline::OnResponse() {
   std::unique_ptr<Item> answered;
+  std::shared_ptr<const std::function<void(v1::PipelineResponse&)>> step;
   Ended ended;
   {
     MutexLock lock(mutex_);
@@ -32,11 +33,21 @@ void Pipeline::OnResponse() {
       tries_ = 0;
       said_ = absl::OkStatus();
       leaving_ = false;
-      answered = PopFront();
+      Item& item = *items_.front();
+      if (incoming_.more() && item.request.has_repeat() &&
+          item.request.repeat().skip() + 1 < item.request.repeat().steps()) {
+        // If the call is sent again, it goes on behind this step.
+        item.request.mutable_repeat()->set_skip(item.request.repeat().skip() + 1);
+        front_since_ = Clock::now();
+        step = item.step;
+      } else {
+        answered = PopFront();
+      }
     } else {
       OnFailure(incoming_, ended);
     }
   }
+  if (step != nullptr) (*step)(incoming_);
   if (answered != nullptr && answered->done) answered->done(absl::OkStatus(), incoming_);
   answered.reset();  // gives shared memory back
   Finish(ended);
@@ -53,8 +64,8 @@ void Pipeline::OnFailure(const v1::PipelineResponse& response, Ended& ended) {
   const absl::Status status = StatusOf(response);
   if (!item.cancelled && kind == "program" && item.graph != nullptr && !item.graph_sent) {
     item.graph_sent = true;
-    item.request.mutable_execute()->set_graph(*item.graph);
-    item.request.mutable_execute()->set_request_id(numbers_.NewRequestId());
+    item.execute()->set_graph(*item.graph);
+    item.GiveIds(numbers_);
     Rewind();
     return;
   }
@@ -78,7 +89,7 @@ void Pipeline::OnFailure(const v1::PipelineResponse& response, Ended& ended) {
     FailFront(absl::DeadlineExceededError("the call took longer than the connection's timeout"),
               ended);
   } else {
-    const bool ours = kind == "buffer" && item.request.has_execute();
+    const bool ours = kind == "buffer" && item.execute() != nullptr;
     FailFront(ours ? Session::MissingBuffer(status) : session_.Explained(status, kind), ended);
   }
   Rewind();
@@ -118,7 +129,7 @@ void Pipeline::FailAll(const absl::Status& status, Ended& ended) {
 void Pipeline::DropServed(uint64_t last_sequence, Ended& ended) {
   std::deque<std::unique_ptr<Item>> left;
   for (auto& item : items_) {
-    const bool again = item->request.has_execute() || item->request.has_download();
+    const bool again = item->execute() != nullptr || item->request.has_download();
     if (again || item->sent_as == 0 || item->sent_as > last_sequence) {
       left.push_back(std::move(item));
       continue;
@@ -150,7 +161,7 @@ void Pipeline::DropLost(const absl::Status& lost, Ended& ended) {
 
 // Called about once a second while nothing happens.
 void Pipeline::OnSilence() {
-  uint64_t running = 0;
+  RequestIds running;
   Ended ended;
   {
     MutexLock lock(mutex_);
@@ -160,15 +171,14 @@ void Pipeline::OnSilence() {
     if (waited < timeout) return;
     if (!deadline_passed_) {
       deadline_passed_ = true;
-      if (items_.front()->request.has_execute())
-        running = items_.front()->request.execute().request_id();
+      if (items_.front()->execute() != nullptr) running = items_.front()->ids();
     } else if (waited > timeout + kGrace) {
       FailAll(absl::DeadlineExceededError("the daemon does not answer"), ended);
       area_ = nullptr;  // the daemon may still copy
       BreakStream();
     }
   }
-  if (running != 0) CancelOnDaemon(running);
+  if (running.first != 0) CancelOnDaemon(running);
   room_.notify_all();
   Finish(ended);
 }

@@ -7,6 +7,23 @@
 
 namespace uopd::client {
 
+v1::ExecuteRequest* Pipeline::Item::execute() {
+  if (request.has_repeat()) return request.mutable_repeat()->mutable_execute();
+  return request.has_execute() ? request.mutable_execute() : nullptr;
+}
+
+void Pipeline::Item::GiveIds(Executor& numbers) {
+  const uint64_t steps = request.has_repeat() ? request.repeat().steps() : 1;
+  execute()->set_request_id(numbers.NewRequestIds(steps));
+}
+
+RequestIds Pipeline::Item::ids() const {
+  if (!request.has_repeat()) return {.first = request.execute().request_id()};
+  const v1::RepeatRequest& repeat = request.repeat();
+  return {.first = repeat.execute().request_id() + repeat.skip(),
+          .more = repeat.steps() - repeat.skip() - 1};
+}
+
 void Pipeline::Push(std::unique_ptr<Item> item) {
   const Queued queued = Queue(item);
   if (!queued.refused.ok()) {
@@ -36,7 +53,9 @@ absl::Status Pipeline::CheckUses(const Item& item) {
     missing_.erase(handle);
     if (handle < lost_below_) made_again_.insert(handle);
   }
-  for (uint64_t handle : item.request.execute().free_buffers()) {
+  const v1::ExecuteRequest& execute =
+      item.request.has_repeat() ? item.request.repeat().execute() : item.request.execute();
+  for (uint64_t handle : execute.free_buffers()) {
     missing_.erase(handle);
     made_again_.erase(handle);
   }
@@ -124,7 +143,7 @@ std::unique_ptr<Pipeline::Item> Pipeline::PopFront() {
 }
 
 void Pipeline::CancelAll() {
-  std::vector<uint64_t> sent;
+  std::vector<RequestIds> sent;
   Ended ended;
   {
     MutexLock lock(mutex_);
@@ -137,19 +156,18 @@ void Pipeline::CancelAll() {
     }
     for (auto& item : items_) {
       const bool before = std::exchange(item->cancelled, true);
-      if (!before && item->request.has_execute())
-        sent.push_back(item->request.execute().request_id());
+      if (!before && item->execute() != nullptr) sent.push_back(item->ids());
     }
     std::reverse(ended.begin(), ended.end());
   }
   room_.notify_all();
   Finish(ended);
-  for (uint64_t id : sent) CancelOnDaemon(id);
+  for (const RequestIds& ids : sent) CancelOnDaemon(ids);
 }
 
-void Pipeline::CancelOnDaemon(uint64_t request_id) {
+void Pipeline::CancelOnDaemon(RequestIds ids) {
   const std::scoped_lock lock(calls_);
-  session_.CancelExecute(request_id).IgnoreError();
+  session_.CancelExecute(ids).IgnoreError();
 }
 
 }  // namespace uopd::client

@@ -81,6 +81,7 @@ namespace {
 
 void SetSession(v1::PipelineRequest& request, const std::string& id) {
   if (request.has_execute()) request.mutable_execute()->set_session_id(id);
+  if (request.has_repeat()) request.mutable_repeat()->mutable_execute()->set_session_id(id);
   if (request.has_upload()) request.mutable_upload()->set_session_id(id);
   if (request.has_download()) request.mutable_download()->set_session_id(id);
   if (request.has_free_buffers()) request.mutable_free_buffers()->set_session_id(id);

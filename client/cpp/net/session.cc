@@ -422,10 +422,11 @@ absl::StatusOr<v1::OpenContentsResponse> Session::OpenContents(v1::OpenContentsR
   return response;
 }
 
-absl::Status Session::CancelExecute(uint64_t request_id) {
+absl::Status Session::CancelExecute(RequestIds ids) {
   v1::CancelExecuteRequest request;
   request.set_session_id(id());
-  request.set_request_id(request_id);
+  request.set_request_id(ids.first);
+  request.set_more(ids.more);
   v1::CancelExecuteResponse response;
   grpc::ClientContext context;
   FillFor(context, std::chrono::seconds(10));

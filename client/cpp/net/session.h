@@ -82,6 +82,12 @@ class StubRef {
   std::shared_ptr<Stub> stub_ UOPD_GUARDED_BY(mutex_);
 };
 
+// Consecutive request ids.
+struct RequestIds {
+  uint64_t first = 0;  // 0: none
+  uint32_t more = 0;   // behind the first
+};
+
 class Session {
  public:
   static absl::StatusOr<std::unique_ptr<Session>> Open(ConnectOptions options);
@@ -112,8 +118,8 @@ class Session {
     std::string session_id, content_key;
   };
   Lease lease() const;
-  // Ends the Execute of this request id, see uopd.proto.
-  absl::Status CancelExecute(uint64_t request_id);
+  // Ends the Executes of these request ids, see uopd.proto.
+  absl::Status CancelExecute(RequestIds ids);
   // Waits for at most half a second.
   absl::StatusOr<v1::GetProgressResponse> GetProgress();
   // The queries (UOPD_QUERY in methods.def), by their names in the protocol. They need no session.

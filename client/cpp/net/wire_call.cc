@@ -34,6 +34,15 @@ v1::ExecuteRequest ToWire(const Call& call) {
   return out;
 }
 
+v1::RepeatRequest ToWire(const Loop& loop) {
+  v1::RepeatRequest out;
+  out.set_steps(loop.steps);
+  out.mutable_strides()->Add(loop.strides.begin(), loop.strides.end());
+  out.set_unless_stopped(loop.unless_stopped);
+  if (loop.stop) out.set_stop(static_cast<uint32_t>(*loop.stop));
+  return out;
+}
+
 CallResult FromWire(v1::ExecuteResponse& response) {
   CallResult out;
   for (std::string& data : *response.mutable_data()) out.data.push_back(std::move(data));

@@ -9,6 +9,8 @@ namespace uopd::client {
 v1::Options ToWire(const ExecutionOptions& options);
 // The request without session, request id and graph. The data of arguments is copied.
 v1::ExecuteRequest ToWire(const Call& call);
+// The loop of a call without the call.
+v1::RepeatRequest ToWire(const Loop& loop);
 // Takes the data of the response.
 CallResult FromWire(v1::ExecuteResponse& response);
 

@@ -9,6 +9,7 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -46,6 +47,19 @@ struct Content {
   std::string_view bytes;   // not empty
 };
 
+// A loop: the call is run again and again, without the client between two steps. Every step finds
+// what the one before left in the buffers.
+struct Loop {
+  uint32_t steps = 1;            // at most: 1 to 1024
+  std::vector<int64_t> strides;  // added to the variables between two steps; 0 for floats
+  std::optional<size_t> stop;    // an argument with return_data: not zero ends the loop
+  // No step is run if the buffer of `stop` is not zero before, as an earlier loop left it.
+  bool unless_stopped = false;
+  // Called with the data of every step, in order, before the future of the call ends; on any
+  // thread, one at a time. It must be quick and must not wait for futures.
+  std::function<void(std::span<const std::string> data)> step;
+};
+
 // One run of a graph.
 struct Call {
   std::string digest;                        // SHA-256 of the graph, 32 bytes
@@ -54,6 +68,9 @@ struct Call {
   std::vector<int64_t> variables;            // in the order of the graph
   std::vector<uint64_t> free_buffers;        // after a run that succeeds
   ExecutionOptions options;
+  // Null: it is run once. Data of arguments with a handle are written before the first step alone.
+  // The result is that of the last step.
+  std::shared_ptr<const Loop> loop;
 };
 
 // What the daemon says about a run. Times are in microseconds.
@@ -148,7 +165,11 @@ class Executor {
 
   // A number that no other buffer of the session has.
   uint64_t NewHandle() { return next_handle_.fetch_add(1, std::memory_order_relaxed); }
-  uint64_t NewRequestId() { return next_request_.fetch_add(1, std::memory_order_relaxed); }
+  // The first of so many numbers that no other request of the session has.
+  uint64_t NewRequestIds(uint64_t count) {
+    return next_request_.fetch_add(count, std::memory_order_relaxed);
+  }
+  uint64_t NewRequestId() { return NewRequestIds(1); }
 
   virtual Traffic traffic() const { return {}; }
   // Of its futures.

@@ -31,9 +31,11 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "uopd/client.h"
@@ -58,6 +60,34 @@ class VariableValue {
   std::string name_;
   int64_t bits_;
   bool is_float_ = false;
+};
+
+// How a recorded function is replayed again and again on the daemon.
+struct LoopTerms {
+  uint32_t steps = 1;                                      // at most: 1 to 1024
+  std::vector<std::pair<std::string, int64_t>> advance{};  // variables: what a step adds to them
+  // An output: the step in which it is not zero is the last one.
+  std::optional<size_t> until{};
+  // No step is run if that output is not zero already, since an earlier loop ended by it. So a loop
+  // can be sent before it is known how the one before ends.
+  bool unless_over = false;
+};
+
+// The outputs of each step of a loop. The steps come as the daemon computes them, whether or not
+// somebody waits. Used by one thread at a time.
+class LoopSteps {
+ public:
+  // Ends when the next step has come, or the loop is over.
+  Future Coming() const;
+  // Waits for the next step: the bytes of each output. nullopt: there are no more steps. An error
+  // of the loop comes behind the steps before it.
+  absl::StatusOr<std::optional<std::vector<std::string>>> Next();
+
+ private:
+  friend class Recording;
+  struct State;
+  std::shared_ptr<State> state_;
+  size_t taken_ = 0;
 };
 
 // A graph that replays send, with the switches that they send it with.
@@ -93,6 +123,16 @@ class Jit {
   void Abandon();
   absl::StatusOr<std::vector<Tensor>> Replay(std::span<const Tensor> inputs,
                                              std::span<const VariableValue> variables = {});
+
+  // Replays as long as `loop` says, without the client between two steps: the daemon gets one
+  // message. A step finds the state, and the inputs that the function assigns, as the step before
+  // left them. Later calls see what the last step left, as after so many replays.
+  //
+  // FAILED_PRECONDITION beside the errors of a replay: the function computes in several requests;
+  // it draws random numbers of the client's generator; or an output is an input, has a symbolic
+  // size, lies on several devices, or has more bytes than an answer may have (64 KiB together).
+  absl::StatusOr<LoopSteps> Repeat(std::span<const Tensor> inputs,
+                                   std::span<const VariableValue> variables, const LoopTerms& loop);
 
   bool recorded() const;
   // The graphs of a replay, each once, in the order in which they are sent first. Empty: nothing

@@ -36,10 +36,11 @@ void ResultMemory::Remember(uint64_t request_id, const Digest& program, const Ex
   }
   if (known->bytes > most_bytes()) return;
   known->maybe_result = std::make_shared<const ExecuteResult>(result);
-  known->charge = Charge::Always(quota_, static_cast<int64_t>(known->bytes), ByteClass::kResults);
+  known->charge = Charge::Always(quota_, static_cast<int64_t>(known->bytes + sizeof(ExecuteResult)),
+                                 ByteClass::kResults);
   with_data_.push_back(request_id);
   bytes_ += known->bytes;
-  while (bytes_ > most_bytes() || with_data_.size() > kMaxResults) DropData(with_data_.front());
+  while (bytes_ > most_bytes()) DropData(with_data_.front());
 }
 
 // Nothing takes the data of a result away when its session needs memory. So a small session keeps

@@ -33,7 +33,6 @@ struct ResultSource {
 class ResultMemory {
  public:
   static constexpr size_t kMaxIds = 1024;
-  static constexpr size_t kMaxResults = 64;     // results with data
   static constexpr size_t kMaxBytes = 4 << 20;  // bytes of data; a larger result is not kept
   static constexpr int64_t kPartOfLimit = 16;   // of the quota's limit that data take at most
   static constexpr size_t kMaxSources = 16;     // a result of more pieces is not read again
@@ -54,6 +53,8 @@ class ResultMemory {
   // Null: the id is not known. INVALID_ARGUMENT: the id was used for another program. The pointer
   // is valid until the next call that changes something.
   absl::StatusOr<const Known*> Find(uint64_t request_id, const Digest& program) const;
+  // Whether an answer to the id is known: its result, or that it is lost.
+  bool Knows(uint64_t request_id) const { return known_.contains(request_id); }
   void Remember(uint64_t request_id, const Digest& program, const ExecuteResult& result,
                 std::vector<ResultSource> sources);
   void RememberLoss(uint64_t request_id, const Digest& program, absl::Status lost);

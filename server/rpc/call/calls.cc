@@ -389,7 +389,12 @@ absl::Status CancelExecute(engine::Session& session, const v1::CancelExecuteRequ
   if (request.request_id() == 0) {
     return absl::InvalidArgumentError("request id (0) names no request");
   }
-  engine::RunCalls::Cancel(session, request.request_id());
+  constexpr uint32_t kMost = engine::CancelledIds::kMaxDone;
+  if (request.more() >= kMost) {
+    return absl::InvalidArgumentError(Cat("more (", request.more(), ") is above ", kMost - 1));
+  }
+  for (uint64_t i = 0; i <= request.more(); ++i)
+    engine::RunCalls::Cancel(session, request.request_id() + i);
   return absl::OkStatus();
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -8,6 +9,7 @@
 #include "server/net/stream_flow.h"
 #include "server/rpc/call/calls.h"
 #include "server/rpc/call/status.h"
+#include "server/rpc/stream/repetition.h"
 #include "server/rpc/stream/stream_reactor.h"
 #include "server/rpc/stream/streams.h"
 
@@ -30,6 +32,7 @@ struct Answer {
   int64_t held = 0;  // bytes
   engine::Charge charge;
   engine::UnreadAnswers::Held unread;
+  bool more = false;  // another one to the same request follows
   size_t bytes() const { return static_cast<size_t>(held); }
 };
 
@@ -116,15 +119,17 @@ class Pipeline final
   }
 
   // Only the thread that serves uses current_, method_, charge_, answer_, failed_epoch_, request_,
-  // session_, wanted_ and work_.
+  // session_, wanted_, repetition_ and work_.
   std::optional<Answer> Serve(Request& request) override {
-    current_ = std::move(request.message);
-    charge_ = std::move(request.charge);
+    if (!repetition_) {  // otherwise current_ is the next step
+      current_ = std::move(request.message);
+      charge_ = std::move(request.charge);
+      method_ = request.method;
+    }
     request_ = ContextOf(context_);
     request_.id = scope_.request().id;
     request_.trace = scope_.request().trace;
     request_.caller = scope_.request().caller;
-    method_ = request.method;
     request_.EndWith(cancellation_);
     answer_.Clear();
     answer_.set_sequence(current_.sequence());
@@ -135,6 +140,9 @@ class Pipeline final
     if (!request.refused.ok()) return Answered(request.refused);
     if (current_.call_case() == v1::PipelineRequest::CALL_NOT_SET)
       return Answered(absl::InvalidArgumentError("the message has no call"));
+    if (current_.has_repeat()) {
+      if (absl::Status status = BeginRepeat(); !status.ok()) return Answered(status);
+    }
     if (absl::Status status = scope_.CheckToken(); !status.ok()) return Answered(status);
     auto work = engine_.gate().Begin();
     if (!work.ok()) return Answered(work.status());
@@ -160,6 +168,14 @@ class Pipeline final
                               self->TakeTurn(std::move(turn));
                             });
     return std::nullopt;
+  }
+
+  // From now on current_ is a step.
+  absl::Status BeginRepeat() {
+    UOPD_ASSIGN(repetition_, Repetition::Of(*current_.mutable_repeat()));
+    v1::ExecuteRequest first = std::move(*current_.mutable_repeat()->mutable_execute());
+    *current_.mutable_execute() = std::move(first);
+    return absl::OkStatus();
   }
 
   // Calls the engine on this thread. An answer that is ready at once is returned. So a client that
@@ -222,6 +238,7 @@ class Pipeline final
   static Method MethodOf(const v1::PipelineRequest& message) {
     switch (message.call_case()) {
       case v1::PipelineRequest::kExecute:
+      case v1::PipelineRequest::kRepeat:
         return Method::kExecute;
       case v1::PipelineRequest::kCreateBuffers:
         return Method::kCreateBuffers;
@@ -244,6 +261,8 @@ class Pipeline final
     switch (current_.call_case()) {
       case v1::PipelineRequest::kExecute:
         return current_.execute().session_id();
+      case v1::PipelineRequest::kRepeat:
+        return current_.repeat().execute().session_id();
       case v1::PipelineRequest::kCreateBuffers:
         return current_.create_buffers().session_id();
       case v1::PipelineRequest::kFreeBuffers:
@@ -272,9 +291,26 @@ class Pipeline final
     const absl::Status wanted_still = request_.Check();
     if (!wanted_still.ok()) return done(wanted_still);
     if (!current_.has_execute()) return done(CallAtOnce());
+    if (repetition_ && repetition_->stop_before() != 0) {
+      const absl::StatusOr<bool> stopped = IsStopped();
+      if (stopped.ok() && *stopped) answer_.set_stopped(true);
+      if (!stopped.ok() || *stopped) return done(stopped.status());
+    }
     rpc::Execute(engine_, *session_,
                  {request_, *std::move(wanted_), current_.execute(), answer_.mutable_execute()},
                  std::move(done));
+  }
+
+  // Whether an earlier loop left its stop set. If the step has run already, it may have done that
+  // itself.
+  absl::StatusOr<bool> IsStopped() {
+    const uint64_t handle = repetition_->stop_before();
+    if (session_->results().Knows(current_.execute().request_id())) return false;
+    const auto buffer = session_->buffers().Find(handle);
+    if (buffer == nullptr) return false;  // the first step makes it
+    std::string bytes(std::min<size_t>(buffer->size(), kMaxChunkBytes), '\0');
+    UOPD_TRY(engine_.buffers().Read(*session_, handle, 0, bytes));
+    return std::ranges::any_of(bytes, [](char byte) { return byte != 0; });
   }
 
   absl::Status CallAtOnce() {
@@ -292,6 +328,7 @@ class Pipeline final
         return absl::OkStatus();
       }
       case v1::PipelineRequest::kExecute:
+      case v1::PipelineRequest::kRepeat:
       case v1::PipelineRequest::kPrepare:
       case v1::PipelineRequest::CALL_NOT_SET:
         break;
@@ -315,7 +352,10 @@ class Pipeline final
       if (unread.ok()) out.unread = *std::move(unread);
     }
     if (status.ok()) {
-      if (session_) session_->NoteServed(current_.sequence());
+      out.more = repetition_ && !answer_.stopped() &&
+                 repetition_->Next(*current_.mutable_execute(), answer_.execute());
+      answer_.set_more(out.more);
+      if (session_ && !out.more) session_->NoteServed(current_.sequence());
     } else {
       answer_.clear_result();
       // Nothing depends on calls of epoch 0.
@@ -325,8 +365,11 @@ class Pipeline final
     RecordEnd(engine_, method_, request_, status);
     session_ = {};
     wanted_.reset();
-    current_.Clear();
-    charge_ = {};
+    if (!out.more) {
+      repetition_.reset();
+      current_.Clear();
+      charge_ = {};
+    }
     out.held = BytesOf(answer_);
     // Bounded by limits.pipeline_bytes and one answer, and for all pipelines of a client by
     // UnreadAnswers.
@@ -346,6 +389,7 @@ class Pipeline final
   engine::RequestContext request_;  // of current_; the stream's cancellation ends it
   engine::SessionUse session_;
   std::optional<engine::ResolvedRequest> wanted_;  // of an Execute
+  std::optional<Repetition> repetition_;           // that current_ is a step of
   engine::Work work_;
   std::atomic<bool> closed_{false};
 };

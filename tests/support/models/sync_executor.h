@@ -19,7 +19,9 @@ class SyncExecutor : public Executor {
                                  std::string_view bytes) = 0;
   virtual absl::StatusOr<std::string> DownloadNow(uint64_t handle, uint64_t bytes) = 0;
 
+  // A loop is refused.
   Answer Submit(Call call) final {
+    if (call.loop != nullptr) return {Future(absl::UnimplementedError("a loop")), nullptr};
     v1::ExecuteRequest request = ToWire(call);
     request.set_request_id(NewRequestId());
     auto response = Execute(request);

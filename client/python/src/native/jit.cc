@@ -33,6 +33,28 @@ struct JitHandle {
   }
 };
 
+// The steps of a loop, as they come.
+class StepsHandle {
+ public:
+  explicit StepsHandle(client::LoopSteps steps) : steps_(std::move(steps)) {}
+  // The bytes of the outputs of the next step; None: there are no more.
+  std::optional<std::vector<nb::bytes>> Next() {
+    if (epoch_ != Epoch())
+      throw StatusError{absl::FailedPreconditionError("the loop belongs to the parent process")};
+    Wait(steps_.Coming());
+    auto outputs = steps_.Next();
+    Check(outputs.status());
+    if (!*outputs) return std::nullopt;
+    std::vector<nb::bytes> out;
+    for (const std::string& bytes : **outputs) out.emplace_back(bytes.data(), bytes.size());
+    return out;
+  }
+
+ private:
+  client::LoopSteps steps_;
+  uint64_t epoch_ = Epoch();
+};
+
 // The bytes of the recording, without the contents of the tensors `outside`.
 nb::bytes Serialized(JitHandle& j, All outside) {
   j.CheckEpoch();
@@ -120,15 +142,38 @@ void BindJit(nb::module_& m) {
              return out;
            })
       .def("serialize", &Serialized)
-      .def("replay", [](JitHandle& j, All inputs, const std::vector<std::string>& names,
-                        const std::vector<int64_t>& values) {
-        j.CheckEpoch();
-        internal::CheckOwn(inputs);
-        std::vector<client::VariableValue> variables;
-        for (size_t i = 0; i < names.size(); ++i) variables.emplace_back(names[i], values.at(i));
-        WaitForRoom();
-        Check(LockedWithoutGil([&] { return j.jit.Replay(Tensors(inputs), variables).status(); }));
-      });
+      .def("replay",
+           [](JitHandle& j, All inputs, const std::vector<std::string>& names,
+              const std::vector<int64_t>& values) {
+             j.CheckEpoch();
+             internal::CheckOwn(inputs);
+             std::vector<client::VariableValue> variables;
+             for (size_t i = 0; i < names.size(); ++i)
+               variables.emplace_back(names[i], values.at(i));
+             WaitForRoom();
+             Check(LockedWithoutGil(
+                 [&] { return j.jit.Replay(Tensors(inputs), variables).status(); }));
+           })
+      .def("repeat",
+           [](JitHandle& j, All inputs, const std::vector<std::string>& names,
+              const std::vector<int64_t>& values, uint32_t steps,
+              const std::vector<std::string>& advanced, const std::vector<int64_t>& strides,
+              std::optional<size_t> until, bool unless_over) {
+             j.CheckEpoch();
+             internal::CheckOwn(inputs);
+             std::vector<client::VariableValue> variables;
+             for (size_t i = 0; i < names.size(); ++i)
+               variables.emplace_back(names[i], values.at(i));
+             client::LoopTerms terms{.steps = steps, .until = until, .unless_over = unless_over};
+             for (size_t i = 0; i < advanced.size(); ++i)
+               terms.advance.emplace_back(advanced[i], strides.at(i));
+             WaitForRoom();
+             auto out =
+                 LockedWithoutGil([&] { return j.jit.Repeat(Tensors(inputs), variables, terms); });
+             Check(out.status());
+             return StepsHandle(*std::move(out));
+           });
+  nb::class_<StepsHandle>(m, "LoopSteps").def("next", &StepsHandle::Next);
   m.def("jit", [](const ClientHandle& c) {
     auto& client = c.get();
     return Locked([&] { return std::make_unique<JitHandle>(client); });

@@ -92,6 +92,12 @@ def as_terms(handle: _core.Handle, dtype: DType | None) -> _core.Handle:
   return _core.cast(handle, dtype.core) if wider else handle
 
 
+def array_of(data: bytes, dtype: DType, shape: tuple[int, ...]) -> numpy.ndarray:
+  """A new array of these bytes. The dtype is one that NumPy has."""
+  import numpy as np
+  return np.frombuffer(data, dtype.numpy_name).reshape(shape).copy()
+
+
 def to_numpy(handle: _core.Handle) -> numpy.ndarray:
   """A new array with the contents. Types that NumPy does not have become float32."""
   import numpy as np

@@ -9,7 +9,7 @@ from typing import Any, Callable, Generic, TypeVar
 
 from . import _core, recordings, runtime
 from .base import wrap
-from .convert import is_numpy
+from .convert import array_of, is_numpy
 from .errors import JitError as JitError, WrongJitType
 from .recordings import Captured, Returned
 from .runtime import client
@@ -126,6 +126,16 @@ def _with_inputs(value: Any, places: dict[int, int], inputs: list[Any]) -> Any:
   return out
 
 
+class LoopSteps:
+  """The steps of a loop (TinyJit.repeat), in order: of each the outputs, as NumPy arrays. They come whether or not somebody waits. An error of the loop comes behind the steps before it."""
+  def __init__(self, steps: _core.LoopSteps, forms: list[tuple[Any, tuple[int, ...]]]) -> None: self._steps, self._forms = steps, forms
+  def __iter__(self) -> LoopSteps: return self
+  def __next__(self) -> tuple[Any, ...]:
+    outputs = self._steps.next()
+    if outputs is None: raise StopIteration
+    return tuple(array_of(data, dtype, shape) for data, (dtype, shape) in zip(outputs, self._forms))
+
+
 class TinyJit(Generic[Result]):
   """A decorator. The first call runs the function, the second one records what it sends, and later calls send that again
   without running the function. What changes from call to call is given as arguments: tensors of the same shape and dtype, and
@@ -222,6 +232,40 @@ class TinyJit(Generic[Result]):
       forget, key = self._of.pop, id(obj)
       known = self._of[key] = weakref.ref(obj, lambda _: forget(key, None)), TinyJit(self.fxn, None, self.prune)
     return functools.partial(known[1].__call__, obj)
+
+  def repeat(self, steps: int, *args: Any, advance: dict[str, int] | None = None, until: int | None = None, unless_over: bool = False, **kwargs: Any) -> LoopSteps:
+    """Replays a recorded function up to `steps` times (1 to 1024) with one message: a step begins where the one before has left the tensors that the function assigns, and the
+    client is not asked between two steps. So a loop does not depend on the time that messages take. Gives the outputs of each step, as they come.
+
+    args, kwargs: those of the first step. advance: by the names of variables, what each step adds to them. until: the place of an output: the step in which it is not
+    zero is the last one. unless_over: no step is run if that output is not zero before the first one; so a loop can be begun before it is known whether the one before came to its
+    end. Afterwards tensors are as after so many calls. JitError for a function that is not recorded yet, computes in several requests, draws random numbers by the client's
+    generator, or returns an argument, a symbolic size, or more than 64 KiB.
+
+    >>> from uopd import Tensor, TinyJit
+    >>> x = Tensor([1.0]).realize()
+    >>> @TinyJit
+    ... def double():
+    ...   x.assign(x * 2)
+    ...   y, over = x + 0, (x >= 64).cast("int32")
+    ...   Tensor.realize(x, y, over)
+    ...   return y, over
+    >>> [double()[0].item() for _ in range(2)]
+    [2.0, 4.0]
+    >>> [y.item() for y, over in double.repeat(100, until=1)]
+    [8.0, 16.0, 32.0, 64.0]
+    >>> x.item()
+    64.0
+    """
+    if self._jit is None or self._then is None: raise JitError("TinyJit: the function is not recorded yet: call it twice before a loop")
+    now = _Arguments(args, kwargs)
+    _check_constants(now, self._then, self._inner)
+    by = advance or {}
+    outputs = _outputs(self._result)
+    for i, t in enumerate(outputs):
+      if t.dtype.numpy_name is None: raise JitError(f"TinyJit: output {i} of a loop is {t.dtype.name}, which NumPy does not have: cast it")
+    steps_of = self._jit.repeat([t._h for t in now.tensors], list(now.variables), list(now.variables.values()), steps, list(by), list(by.values()), until, unless_over)
+    return LoopSteps(steps_of, [(t.dtype, t.shape) for t in outputs])
 
   def __call__(self, *args: Any, **kwargs: Any) -> Result:
     if not runtime.jit:  # Context(JIT=0)

@@ -269,8 +269,8 @@ TEST_F(EngineTest, ADoneIdDoesNotRunAgainWithoutItsData) {
   ASSERT_TRUE(first.ok());
   const auto state = State(*session);
   // Push its data out of memory.
-  for (uint64_t id = 100; id < 100 + ResultMemory::kMaxResults; ++id) {
-    session->results().Remember(id, HashBytes("other"), {{"x"}}, {});
+  for (uint64_t id = 100; id < 110; ++id) {
+    session->results().Remember(id, HashBytes("other"), {{std::string(1 << 20, 'x')}}, {});
   }
   const auto again = Step(*session, 1, nullptr, true);
   ASSERT_TRUE(again.ok()) << StatusText(again.status());

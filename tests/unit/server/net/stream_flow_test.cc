@@ -20,6 +20,7 @@ namespace {
 struct Item {
   int number = 0;
   size_t size = 1;
+  bool more = false;  // of an answer
   size_t bytes() const { return size; }
 };
 
@@ -30,6 +31,7 @@ class Stepped final : public StreamFlow<Item, Item> {
 
   bool later = false;       // calls are served later
   size_t answer_bytes = 1;  // of each answer
+  int repeats = 0;          // answers of a request behind the first one
   int reads = 0, ends = 0;
   int depth = 0, deepest = 0;
   std::vector<int> served, written;
@@ -42,10 +44,45 @@ class Stepped final : public StreamFlow<Item, Item> {
     served.push_back(request.number);
     --depth;
     if (later) return std::nullopt;
-    return Item{request.number, answer_bytes};
+    if (left_ == 0) left_ = repeats + 1;
+    return Item{request.number, answer_bytes, --left_ > 0};
   }
   void End() override { ++ends; }
+
+  int left_ = 0;
 };
+
+TEST(StreamFlowTest, ARequestOfSeveralAnswersIsServedAgainBeforeTheNext) {
+  Stepped flow(100);
+  flow.repeats = 2;
+  flow.Begin();
+  flow.OnReadDone(true, {1});
+  flow.OnReadDone(true, {2});
+  flow.OnReadDone(false, {});
+  EXPECT_EQ(flow.served, std::vector<int>({1, 1, 1, 2, 2, 2}));
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_EQ(flow.ends, 0);
+    flow.OnWriteDone(true);
+  }
+  EXPECT_EQ(flow.written, std::vector<int>({1, 1, 1, 2, 2, 2}));
+  EXPECT_EQ(flow.ends, 1);
+}
+
+TEST(StreamFlowTest, AnswersOfOneRequestAreBoundedAndEndWithTheStream) {
+  Stepped flow(10);
+  flow.repeats = 1000;
+  flow.answer_bytes = 4;
+  flow.Begin();
+  flow.OnReadDone(true, {1});
+  EXPECT_EQ(flow.served.size(), 3U);  // 12 bytes are held
+  flow.OnWriteDone(true);
+  EXPECT_EQ(flow.served.size(), 4U);
+  flow.OnReadDone(false, {});
+  EXPECT_EQ(flow.ends, 0);
+  flow.OnWriteDone(false);  // broken
+  EXPECT_EQ(flow.served.size(), 4U);
+  EXPECT_EQ(flow.ends, 1);
+}
 
 TEST(StreamFlowTest, AnswersComeInOrderAndTheStreamEndsOnceAfterTheLast) {
   Stepped flow(100);

@@ -60,7 +60,7 @@ def _serve(given: argparse.Namespace) -> None:
   check_reach(host, keys)
   loaded = _loaded(given)
   def batch_of(model: Model) -> Batch:
-    batch = Batch(model, given.slots)
+    batch = Batch(model, given.slots, ends=loaded.tokenizer.ends)
     batch.warm_up()
     return batch
   def again() -> Batch:

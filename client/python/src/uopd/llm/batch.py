@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
+import math
 import operator
+import time
+from typing import Any, Iterable, Iterator
 
-from .. import _core
+from .. import _core, runtime
 from ..dtype import dtypes
 from ..jit import TinyJit
 from ..tensor import Tensor
@@ -37,6 +41,39 @@ class _Slot:
   def __init__(self, number: int) -> None: self.number, self.seen, self.is_free = number, list[int](), True
 
 
+@dataclasses.dataclass
+class _Loop:
+  """Steps that were asked for together."""
+  sequences: list[Sequence]
+  left: int  # steps that have not come
+  steps: Iterator[tuple[Any, ...]]  # the tokens of the rows, and whether one of these is the last of its sequence
+
+
+class _Ahead:
+  """How many steps are asked for ahead: enough for the daemon to be busy while an answer and the next request travel."""
+  MOST = 128
+
+  def __init__(self, anything: Tensor) -> None:
+    """Measures how long a message and its answer travel."""
+    self.steps, self.part = AHEAD + 1, 1  # in all, and in one loop
+    self._gaps: collections.deque[float] = collections.deque(maxlen=16)  # between steps that came, in seconds
+    self._last = math.nan
+    trips = []
+    for _ in range(4):
+      begin = time.perf_counter()
+      (anything + 1).numpy()
+      trips.append(time.perf_counter() - begin)
+    self._trip = min(trips[1:])
+
+  def came(self) -> None:
+    """A step has come."""
+    now = time.perf_counter()
+    if now - self._last > 0: self._gaps.append(now - self._last)
+    self._last = now
+    if self._gaps: self.steps = min(max(AHEAD + 1, math.ceil(self._trip / min(self._gaps)) + 2), self.MOST)
+    self.part = self.steps // 2 if self.steps > AHEAD + 1 else 1
+
+
 def _common(a: list[int], b: list[int]) -> int:
   n = 0
   while n < min(len(a), len(b)) and a[n] == b[n]: n += 1
@@ -48,10 +85,11 @@ class Batch:
 
   A step computes one token of every sequence: the weights are read once for all of them. The prompt of a sequence that joins is computed in parts between these steps. A recording for
   each power of two serves all numbers of sequences below it, one where all take the likeliest tokens and one for everything else: after the first steps no graph is sent, whoever joins
-  and leaves with whatever settings. The batch has caches of its own, beside that of the model. Not for several threads at once.
+  and leaves with whatever settings. Steps are asked for before those ahead have come, as many as the way to the daemon and back takes, in loops that the daemon ends by itself where a
+  sequence comes to one of the tokens `ends`. The batch has caches of its own, beside that of the model. Not for several threads at once.
   """
-  def __init__(self, model: Model, slots: int = 4, context: int | None = None) -> None:
-    """context: no more than the model's max_context, which it is without one."""
+  def __init__(self, model: Model, slots: int = 4, context: int | None = None, ends: Iterable[int] = ()) -> None:
+    """context: no more than the model's max_context, which it is without one. ends: tokens that end a sequence; each is its last one."""
     if not 1 <= slots <= 64: raise ValueError(f"slots is {slots}; 1 to 64 are possible")
     if context is not None and context < 1: raise ValueError(f"context is {context}")
     self.model, self.context = model, min(context or model.max_context, model.max_context)
@@ -64,11 +102,17 @@ class Batch:
     self._counts = Tensor.zeros(slots + 1, c.words).contiguous().realize()  # how often each word was said behind the prompt; not for sequences that are greedy
     self._is_whole = True  # whether the memory has contents: the daemon loses what a run wrote as it was cut off
     self._sizes = sorted({min(n, self.context) for n in (CHUNK, LONG)})  # of parts of prompts
-    self._recordings: dict[tuple[int, bool], TinyJit[Tensor]] = {}  # of steps by their number of rows, of parts of prompts by their length below 0; and whether they are random
+    self._recordings: dict[tuple[int, bool], TinyJit[tuple[Tensor, ...]]] = {}  # of steps by their number of rows, of parts of prompts by their length below 0; and whether they are random
     self._settings: tuple[list[Sampling], list[Tensor]] = ([], [])  # the latest ones of a step, and these on the daemon
     self._joining: collections.deque[Sequence] = collections.deque()
     self._running: list[Sequence] = []
-    self._coming: collections.deque[tuple[list[Sequence], _core.Reading]] = collections.deque()
+    self._ends = frozenset(operator.index(t) for t in ends)
+    self._end_tokens = Tensor(sorted(self._ends) or [-1], dtype=dtypes.int32).realize()
+    # Whether a sequence came to its end in the latest step. The daemon runs no loop behind such a step that was asked for before it is known here.
+    self._over = Tensor.zeros(1, dtype=dtypes.int32).contiguous().realize()
+    self._resumes = True  # whether the next loop is run although it is so: that is known here
+    self._coming: collections.deque[tuple[Sequence, _core.Reading] | _Loop] = collections.deque()  # first tokens behind prompts, and steps
+    self._ahead = _Ahead(self._over)
 
   @property
   def free(self) -> int:
@@ -94,6 +138,7 @@ class Batch:
   def warm_up(self) -> None:
     """Computes steps of all kinds, so that nothing is compiled afterwards. The batch must be empty."""
     sizes = sorted({min(1 << i, len(self._slots)) for i in range(7)})
+    ends, self._ends = self._ends, frozenset()  # otherwise fewer sequences would be left
     for sampling in (GREEDY, Sampling(1.0)):
       for i, n in enumerate(self._sizes * 2):  # the first two of a length make the recording
         self.join([i % self.model.config.words] * n, 1, sampling)
@@ -101,6 +146,7 @@ class Batch:
       for n in sizes:
         for i in range(n): self.join([i % self.model.config.words], n + 4, sampling)
         while self.step(): pass
+    self._ends = ends
 
   def checked(self, prompt: list[int]) -> list[int]:
     """The prompt, if it can join; ValueError or TypeError else."""
@@ -129,14 +175,12 @@ class Batch:
     try:
       self._repair()
       while True:
-        while len(self._coming) <= AHEAD and self._ask(): pass
+        while self._asked_ahead() < self._ahead.steps and self._ask(): pass
         if not self._coming: return []
-        sequences, reading = self._coming.popleft()
-        words = [int(t) for t in memoryview(reading.contents()).cast("i")]
-        found = [(s, t) for s, t in zip(sequences, words) if not s.done]
+        found = [(s, t) for s, t in self._next() if not s.done]
         for s, t in found:
           s.said.append(t)
-          if len(s.said) == s._most: self.leave(s)
+          if len(s.said) == s._most or t in self._ends: self.leave(s)
         if found: return found
     except BaseException:  # Ctrl-C too, which cancels what was asked for
       for s in [*self._joining, *self._running]: self.leave(s)
@@ -145,6 +189,31 @@ class Batch:
       self._is_whole = False
       raise
 
+  def _asked_ahead(self) -> int: return sum(x.left if isinstance(x, _Loop) else 1 for x in self._coming)
+
+  def _next(self) -> list[tuple[Sequence, int]]:
+    """Waits for the tokens of the first step, or of the first prompt, that has not come."""
+    first = self._coming[0]
+    if not isinstance(first, _Loop):
+      self._coming.popleft()
+      return [(first[0], int.from_bytes(first[1].contents(), "little", signed=True))]
+    came = next(first.steps, None)
+    self._ahead.came()
+    assert came is not None, "a loop ended before its steps"
+    tokens, over = came
+    first.left -= 1
+    if over[0]: self._end_loops()
+    elif not first.left: self._coming.popleft()
+    return list(zip(first.sequences, tokens.tolist()))
+
+  def _end_loops(self) -> None:
+    """A step was the last one of its loop. What was asked for behind it is not run, but for prompts."""
+    for x in self._coming:
+      if not isinstance(x, _Loop): continue
+      for s in x.sequences: s._asked -= x.left
+    self._coming = collections.deque(x for x in self._coming if not isinstance(x, _Loop))
+    self._resumes = True
+
   def _no_tokens(self) -> Tensor: return Tensor.full((len(self._slots) + 1, LAST), -1, dtype=dtypes.int32).cat(Tensor.zeros(len(self._slots) + 1, self.context + 1, dtype=dtypes.int32), dim=1)
 
   def _repair(self) -> None:
@@ -152,16 +221,16 @@ class Batch:
     if self._is_whole: return
     self._tokens.assign(self._no_tokens())
     for t in (self._counts, *self._caches): t.assign(Tensor.zeros(*t.shape))
-    Tensor.realize(self._tokens, self._counts, *self._caches)
-    self._is_whole = True
+    self._over.assign(Tensor.zeros(1, dtype=dtypes.int32))
+    Tensor.realize(self._tokens, self._counts, self._over, *self._caches)
+    self._is_whole = self._resumes = True
 
   def _ask(self) -> bool:
     """Asks for a part of a prompt, and for a step of the sequences behind theirs. False if there is nothing to ask for."""
     running = [s for s in self._running if s._has_more]  # without one whose prompt ends in this part: its first token is read before the next ones
     if self._joining: self._ask_part(self._joining[0])
     elif not running: return False
-    if running: self._ask_step(running)
-    return True
+    return not running or self._ask_step(running) or bool(self._joining)
 
   def _ask_part(self, sequence: Sequence) -> None:
     prompt, sizes = sequence.prompt, self._sizes[:1] if self._running else self._sizes  # nobody waits for more than a short part
@@ -173,15 +242,16 @@ class Batch:
     count = Variable("count", 1, n).bind(end - at)
     slot, at0 = Variable("slot", 0, len(self._slots)).bind(sequence._slot.number), Variable("at", 0, self.context - 1).bind(at)
     random = [] if sequence._sampling.is_greedy else list(settings([sequence._sampling]))
-    token = self._recording(-n, bool(random))(part, count, slot, at0, random)
+    token, = self._recording(-n, bool(random))(part, count, slot, at0, random)
     sequence._known = end
     if end < len(prompt): return
     self._joining.popleft()
     self._running.append(sequence)
     sequence._asked = 1
-    self._coming.append(([sequence], _core.begin_read(token._h)))
+    self._coming.append((sequence, _core.begin_read(token._h)))
 
-  def _ask_step(self, running: list[Sequence]) -> None:
+  def _ask_step(self, running: list[Sequence]) -> bool:
+    """False if steps that were asked for have to come first."""
     rows = min(1 << (len(running) - 1).bit_length(), len(self._slots))
     pads = rows - len(running)
     places = [(s._slot.number, len(s.prompt) + s._asked - 1) for s in running] + [(len(self._slots), 0)] * pads
@@ -190,29 +260,39 @@ class Batch:
     if is_random and self._settings[0] != chosen: self._settings = chosen, list(settings(chosen))
     slots = [Variable(f"slot{i}", 0, len(self._slots)).bind(slot) for i, (slot, _) in enumerate(places)]
     ats = [Variable(f"at{i}", 0, self.context - 1).bind(at) for i, (_, at) in enumerate(places)]
-    tokens = self._recording(rows, is_random)(slots, ats, self._settings[1] if is_random else [])
-    for s in running: s._asked += 1
-    self._coming.append((list(running), _core.begin_read(tokens._h)))
+    recording, settings_now = self._recording(rows, is_random), self._settings[1] if is_random else []
+    room = min(s._most - s._asked for s in running)
+    steps = 1
+    loop: Iterator[tuple[Any, ...]]
+    if recording.captured and runtime.jit:
+      steps = min(self._ahead.part, room)
+      loop = recording.repeat(steps, slots, ats, settings_now, advance={f"at{i}": 1 for i in range(len(running))}, until=1, unless_over=not self._resumes)
+    elif any(isinstance(x, _Loop) for x in self._coming): return False  # this step is run however those end
+    else: loop = iter([tuple(t.numpy() for t in recording(slots, ats, settings_now))])
+    self._resumes = False
+    for s in running: s._asked += steps
+    self._coming.append(_Loop(list(running), steps, loop))
+    return True
 
-  def _recording(self, rows: int, is_random: bool) -> TinyJit[Tensor]:
+  def _recording(self, rows: int, is_random: bool) -> TinyJit[tuple[Tensor, ...]]:
     key = rows, is_random
     if key not in self._recordings: self._recordings[key] = TinyJit(self._step_of if rows > 0 else self._part_of)
     return self._recordings[key]
 
-  def _part_of(self, tokens: Tensor, count: Size, slot: Size, at: Size, random: list[Tensor]) -> Tensor:
+  def _part_of(self, tokens: Tensor, count: Size, slot: Size, at: Size, random: list[Tensor]) -> tuple[Tensor, ...]:
     """Computes a part of a prompt, of which the first `count` tokens count; gives the token behind these."""
     self._tokens[slot:slot + 1, at + LAST:at + count + LAST].assign(tokens[:count].reshape(1, count))
     scores = self.model.scores(tokens, Span(self.model.config, self._caches, slot, at, tokens.shape[0]), count)
     return self._chosen(scores, [slot], [at + count], random, begins=True)
 
-  def _step_of(self, slots: list[Size], ats: list[Size], random: list[Tensor]) -> Tensor:
-    """Computes the token at each position; gives those behind them."""
+  def _step_of(self, slots: list[Size], ats: list[Size], random: list[Tensor]) -> tuple[Tensor, ...]:
+    """Computes the token at each position; gives those behind them, and whether one of these ends its sequence."""
     inputs = [self._tokens[slot, at + LAST:at + LAST + 1] for slot, at in zip(slots, ats)]
     places = Rows([Span(self.model.config, self._caches, slot, at, 1) for slot, at in zip(slots, ats)])
     scores = self.model.scores(inputs[0].cat(*inputs[1:]), places)
     return self._chosen(scores, slots, [at + 1 for at in ats], random, begins=False)
 
-  def _chosen(self, scores: Tensor, slots: list[Size], positions: list[Size], random: list[Tensor], begins: bool) -> Tensor:
+  def _chosen(self, scores: Tensor, slots: list[Size], positions: list[Size], random: list[Tensor], begins: bool) -> tuple[Tensor, ...]:
     """Chooses the token of each row for its position, and writes down what the next steps need. random: the settings, or nothing for the likeliest tokens.
     begins: whether these are the first tokens behind prompts."""
     def joined(parts: list[Tensor]) -> Tensor: return parts[0].cat(*parts[1:]).contiguous()
@@ -225,5 +305,11 @@ class Batch:
       for i, slot in enumerate(slots): self._counts[slot:slot + 1].assign(counts[i:i + 1])
     else: tokens = scores.argmax(-1).cast(dtypes.int32).contiguous()
     for i, (slot, p) in enumerate(zip(slots, positions)): self._tokens[slot:slot + 1, p + LAST:p + LAST + 1].assign(tokens[i:i + 1].reshape(1, 1))
-    Tensor.realize(tokens, self._tokens, self._counts, *self._caches)
-    return tokens
+    if begins:
+      Tensor.realize(tokens, self._tokens, self._counts, *self._caches)
+      return tokens,
+    is_sequence = joined([Tensor.zeros(1, dtype=dtypes.int32) + slot for slot in slots]) < len(self._slots)
+    ended = (tokens.reshape(-1, 1) == self._end_tokens.reshape(1, -1)).any(1) & is_sequence
+    self._over.assign(ended.any().cast(dtypes.int32).reshape(1))
+    Tensor.realize(tokens, self._tokens, self._counts, self._over, *self._caches)
+    return tokens, self._over

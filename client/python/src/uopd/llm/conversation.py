@@ -24,7 +24,7 @@ class Conversation:
     self.messages: list[Message] = [] if system is None else [{"role": "system", "content": system}]
 
   @functools.cached_property
-  def _batch(self) -> Batch: return Batch(self.model, 1)
+  def _batch(self) -> Batch: return Batch(self.model, 1, ends=self.tokenizer.ends)
 
   @staticmethod
   def from_gguf(path: str | os.PathLike[str], max_context: int = 4096, system: str | None = None, device: Any = None) -> Conversation:

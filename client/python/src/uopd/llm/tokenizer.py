@@ -80,6 +80,10 @@ class Tokenizer(abc.ABC):
     self._check(id)
     return self._vocabulary.kinds[id] in (CONTROL, UNKNOWN)
 
+  @property
+  def ends(self) -> frozenset[int]:
+    """The tokens that end what a model says."""
+    return frozenset(self._ends)
   def is_end(self, id: int) -> bool:
     """Whether a model says by this token that it has ended: the file's eos, eot and eom, and control tokens with the texts that are usual for it."""
     self._check(id)
