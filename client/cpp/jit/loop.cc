@@ -26,12 +26,17 @@ struct LoopSteps::State {
   }
   // The loop is over. Called behind Come, and so on the same thread or later.
   void End(const absl::Status& status) {
-    for (; come < all.size(); ++come) all[come].promise.Set(status);
+    if (come == all.size()) return;
+    error = status;
+    for (; come < all.size(); ++come) all[come].promise.Set(absl::OkStatus());
   }
 
   std::vector<size_t> places;  // of the outputs, among the data of a step
   std::vector<Step> all;
   size_t come = 0;
+  absl::Status error;  // written before the promises behind the last step end
+  // The error of the loop was given to the caller.
+  const std::shared_ptr<std::atomic<bool>> told = std::make_shared<std::atomic<bool>>(false);
 };
 
 Future LoopSteps::Coming() const {
@@ -42,8 +47,12 @@ absl::StatusOr<std::optional<std::vector<std::string>>> LoopSteps::Next() {
   if (taken_ == state_->all.size()) return std::nullopt;
   LoopSteps::State::Step& step = state_->all[taken_];
   UOPD_TRY(step.promise.future().Wait());
+  if (!step.outputs && !state_->error.ok()) {
+    state_->told->store(true);
+    return state_->error;
+  }
   if (step.outputs) ++taken_;  // otherwise nothing comes behind it
-  return std::move(step.outputs);
+  return std::exchange(step.outputs, std::nullopt);
 }
 
 namespace {
@@ -168,7 +177,7 @@ absl::StatusOr<LoopSteps> Recording::Repeat(std::span<const Tensor> inputs,
     }
   }
   loop->step = [state = out.state_](std::span<const std::string> data) { state->Come(data); };
-  UOPD_ASSIGN(const Future over, Send(inputs, variables, loop));
+  UOPD_ASSIGN(const Future over, Send(inputs, variables, loop, out.state_->told));
   over.Then([state = out.state_](const absl::Status& status) { state->End(status); });
   return out;
 }

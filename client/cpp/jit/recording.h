@@ -192,9 +192,11 @@ class Recording {
                          std::span<const VariableValue> variables, Positions& positions, bool first,
                          const std::shared_ptr<const Loop>& maybe_loop);
   // Sends the calls, and if a loop is given the only call as that. Returns the end of the last one.
+  // `maybe_told`: set when its error has been told to the caller, who then hears it nowhere else.
   absl::StatusOr<Future> Send(std::span<const Tensor> inputs,
                               std::span<const VariableValue> variables,
-                              const std::shared_ptr<const Loop>& maybe_loop);
+                              const std::shared_ptr<const Loop>& maybe_loop,
+                              const std::shared_ptr<std::atomic<bool>>& maybe_told);
   // The variables of the call of a loop in its first step, and that these and all later ones are
   // within their bounds.
   absl::StatusOr<std::vector<int64_t>> StridesOf(std::span<const VariableValue> values,

@@ -318,7 +318,7 @@ absl::Status Recording::UpdateState() {
 
 absl::StatusOr<std::vector<Tensor>> Recording::Replay(std::span<const Tensor> inputs,
                                                       std::span<const VariableValue> variables) {
-  UOPD_TRY(Send(inputs, variables, nullptr).status());
+  UOPD_TRY(Send(inputs, variables, nullptr, nullptr).status());
   std::vector<Tensor> out = outputs_;
   for (size_t i = 0; i < out.size(); ++i) {
     if (output_inputs_[i] >= 0) out[i] = inputs[static_cast<size_t>(output_inputs_[i])];
@@ -328,7 +328,8 @@ absl::StatusOr<std::vector<Tensor>> Recording::Replay(std::span<const Tensor> in
 
 absl::StatusOr<Future> Recording::Send(std::span<const Tensor> inputs,
                                        std::span<const VariableValue> variables,
-                                       const std::shared_ptr<const Loop>& maybe_loop) {
+                                       const std::shared_ptr<const Loop>& maybe_loop,
+                                       const std::shared_ptr<std::atomic<bool>>& maybe_told) {
   if (graph_->Recorder() != nullptr)
     return Misused("a recorded function cannot be replayed while another one is recorded");
   graph_->Poll();
@@ -361,6 +362,7 @@ absl::StatusOr<Future> Recording::Send(std::span<const Tensor> inputs,
     first = false;
   }
   Future over = graph_->sent_.back().answer.future;
+  if (maybe_told != nullptr) graph_->sent_.back().told_later = maybe_told;
   for (const Tensor& t : outputs_) {     // one without elements has no memory, and sizes of now too
     if (t.state() == nullptr) continue;  // it stands for an input
     TensorState& state = *t.state();

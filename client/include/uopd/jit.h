@@ -77,7 +77,7 @@ struct LoopTerms {
 // somebody waits. Used by one thread at a time.
 class LoopSteps {
  public:
-  // Ends when the next step has come, or the loop is over.
+  // Ends, always well, when the next step has come or the loop is over.
   Future Coming() const;
   // Waits for the next step: the bytes of each output. nullopt: there are no more steps. An error
   // of the loop comes behind the steps before it.
