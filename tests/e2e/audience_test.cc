@@ -76,6 +76,10 @@ std::vector<Asked> RequestsOf(const MethodDescriptor& method, const Names& names
                                                ->New());
     Message* named = request.get();
     if (inner != nullptr) named = request->GetReflection()->MutableMessage(request.get(), inner);
+    // The step of a loop.
+    if (const auto* const step = named->GetDescriptor()->FindFieldByName("execute");
+        inner != nullptr && step != nullptr)
+      named = named->GetReflection()->MutableMessage(named, step);
     Asked out;
     out.names = Put(names, *named);
     out.bytes = request->SerializeAsString();

@@ -140,16 +140,14 @@ class Pipeline final
     if (!request.refused.ok()) return Answered(request.refused);
     if (current_.call_case() == v1::PipelineRequest::CALL_NOT_SET)
       return Answered(absl::InvalidArgumentError("the message has no call"));
-    if (current_.has_repeat()) {
-      if (absl::Status status = BeginRepeat(); !status.ok()) return Answered(status);
-    }
     if (absl::Status status = scope_.CheckToken(); !status.ok()) return Answered(status);
     auto work = engine_.gate().Begin();
     if (!work.ok()) return Answered(work.status());
     work_ = *std::move(work);
     if (absl::Status status = AdmitCall(engine_, context_); !status.ok()) return Answered(status);
     // What frees memory, or sends data, has a small answer and goes on.
-    if ((current_.has_execute() || current_.has_download()) && engine_.clients().unread.crowded()) {
+    if ((current_.has_execute() || current_.has_repeat() || current_.has_download()) &&
+        engine_.clients().unread.crowded()) {
       NameCaller(context_, SessionId(), request_.caller);
       if (absl::Status status = engine_.clients().unread.Check(request_.caller); !status.ok())
         return Answered(status);
@@ -158,6 +156,9 @@ class Pipeline final
     auto session = engine_.sessions().Use(SessionId(), scope_.tenant());
     if (!session.ok()) return Answered(session.status());
     session_ = *std::move(session);
+    if (current_.has_repeat()) {
+      if (absl::Status status = BeginRepeat(); !status.ok()) return Answered(status);
+    }
     if (current_.has_execute()) wanted_ = Resolve(engine_, current_.execute());
     if (IsQuickCall() && session_->strand().TryEnter()) return ServeHere();
     NameCaller(context_, SessionId(), request_.caller);
