@@ -181,12 +181,6 @@ class Collapser {
       s = AsIndex(s);
       if (!s) return std::nullopt;
     }
-    // r == e needs no difference, which may not fit an index: e may be any integer of 64 bits.
-    for (size_t i = 0; i < 2 && c.Is(holds ? Op::CMPEQ : Op::CMPNE); ++i) {
-      const UOp e = side[1 - i];
-      if (side[i] == range_ && !ir::Reaches(ctx_, e, range_))
-        return Restriction{Restriction::kEqual, e};
-    }
     auto difference = ToSum(ctx_, ir::Sub(ctx_, side[0], side[1]));  // f * r + rest
     if (!difference) return std::nullopt;
     int64_t f = 0;
@@ -289,9 +283,7 @@ class Collapser {
     UOp at = condition ? ir::Where(ctx_, condition, e, ctx_.Idx(0)) : e;
     // If BoundsOf cannot see that from the condition, clamp e explicitly.
     if (!ctx_.BoundsOf(at).Within(ctx_.BoundsOf(range_))) {
-      const UOp zero = ctx_.Idx(0), last = ctx_.Int(Dtype::Index, ctx_.BoundsOf(range_).max);
-      at = Checked(Op::MAX, Min(e, last), zero);
-      if (!at) at = Min(Checked(Op::MAX, e, zero), last);  // -e may not fit an index
+      at = Checked(Op::MAX, Min(e, ctx_.Int(Dtype::Index, ctx_.BoundsOf(range_).max)), ctx_.Idx(0));
       if (!at) return UOp();
     }
     ir::Substitution map;
