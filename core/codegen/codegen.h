@@ -41,7 +41,7 @@ struct LoweredKernel : KernelInfo {
 
 // Version of the output of Lower; part of the environment key of cached kernels. Raise it with
 // every change of that output.
-inline constexpr int kCodegenVersion = 41;
+inline constexpr int kCodegenVersion = 40;
 
 // REQUIRES: sink passed ir::Verify(..., Level::kKernel). INVALID_ARGUMENT if an opt of
 // Options::opts does not apply, UNIMPLEMENTED if the target lacks a dtype.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What is true of the messages of all readers of files.
+// The rule for messages of errors about files that nobody trusts. Fuzz tests check every message
+// of every reader by it.
 #pragma once
 #include <algorithm>
 #include <string>

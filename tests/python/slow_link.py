@@ -17,7 +17,10 @@ class SlowLink:
       try: client, _ = self.listener.accept()
       except OSError: return
       host, port = self.target.rsplit(":", 1)
-      server = socket.create_connection((host, int(port)))
+      try: server = socket.create_connection((host, int(port)))
+      except OSError:  # the daemon has ended
+        client.close()
+        continue
       for a, b, rate in ((client, server, self.rate), (server, client, 0)): threading.Thread(target=self._copy, args=(a, b, rate, a is client), daemon=True).start()
 
   def _forwarded(self, data, to_daemon): pass

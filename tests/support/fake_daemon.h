@@ -222,17 +222,21 @@ class FakeDaemon final : public v1::UopdService::Service {
   bool released_ UOPD_GUARDED_BY(mutex_) = false;
 };
 
+// Starts a server of the service, and sets how a client reaches it.
+inline std::unique_ptr<grpc::Server> Served(grpc::Service& service, ConnectOptions& options) {
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(&service);
+  auto out = builder.BuildAndStart();
+  options.address = "127.0.0.1:" + std::to_string(port);
+  options.timeout = absl::Seconds(20);
+  return out;
+}
+
 class ConnectionTest : public ::testing::Test {
  protected:
-  ConnectionTest() {
-    grpc::ServerBuilder builder;
-    int port = 0;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-    builder.RegisterService(&daemon_);
-    server_ = builder.BuildAndStart();
-    options_.address = "127.0.0.1:" + std::to_string(port);
-    options_.timeout = absl::Seconds(20);
-  }
+  ConnectionTest() : server_(Served(daemon_, options_)) {}
   ~ConnectionTest() override {
     connection_.reset();
     MutexLock lock(daemon_.mutex_);
@@ -260,8 +264,8 @@ class ConnectionTest : public ::testing::Test {
   }
 
   FakeDaemon daemon_;
-  std::unique_ptr<grpc::Server> server_;
   ConnectOptions options_;
+  std::unique_ptr<grpc::Server> server_;
   std::shared_ptr<Connection> connection_;
 };
 

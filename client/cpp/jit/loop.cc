@@ -147,6 +147,11 @@ absl::StatusOr<LoopSteps> Recording::Repeat(std::span<const Tensor> inputs,
     return absl::InvalidArgumentError(Cat("Jit: a loop until output ", *terms.until,
                                           "; the function has ", outputs_.size(), " outputs"));
   }
+  // The daemon looks at bytes, and -0.0 has one that is not 0.
+  if (terms.until && ir::IsFloat(outputs_[*terms.until].dtype())) {
+    return absl::InvalidArgumentError(
+        Cat("Jit: a loop until output ", *terms.until, ", which is a float: give an integer"));
+  }
   if (terms.unless_over && !terms.until)
     return absl::InvalidArgumentError("Jit: a loop without `until` is never over before");
   for (const Slot& slot : calls_[0].slots) {

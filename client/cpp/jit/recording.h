@@ -197,8 +197,8 @@ class Recording {
                               std::span<const VariableValue> variables,
                               const std::shared_ptr<const Loop>& maybe_loop,
                               const std::shared_ptr<std::atomic<bool>>& maybe_told);
-  // The variables of the call of a loop in its first step, and that these and all later ones are
-  // within their bounds.
+  // What a step of the loop adds to each variable of its call. INVALID_ARGUMENT: in some step a
+  // variable, or a size that it gives, is out of bounds.
   absl::StatusOr<std::vector<int64_t>> StridesOf(std::span<const VariableValue> values,
                                                  const LoopTerms& terms) const;
   // For each output its position among the data of an answer. Sets return_data for all outputs.

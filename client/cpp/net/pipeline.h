@@ -63,7 +63,7 @@ class Pipeline final : public Driver {
     // Called before `done` for each answer to a Repeat but the last one, on the pipeline's thread.
     std::shared_ptr<const std::function<void(v1::PipelineResponse&)>> step;
 
-    // Of an Execute or a Repeat; null for other calls.
+    // The Execute that the message has or repeats; null if the message is another call.
     v1::ExecuteRequest* execute();
     // Gives an Execute another request id, and a Repeat as many as it has steps.
     void GiveIds(Executor& numbers);

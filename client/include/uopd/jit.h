@@ -66,7 +66,7 @@ class VariableValue {
 struct LoopTerms {
   uint32_t steps = 1;                                      // at most: 1 to 1024
   std::vector<std::pair<std::string, int64_t>> advance{};  // variables: what a step adds to them
-  // An output: the step in which it is not zero is the last one.
+  // An output, no float: the step in which it is not zero is the last one.
   std::optional<size_t> until{};
   // No step is run if that output is not zero already, since an earlier loop ended by it. So a loop
   // can be sent before it is known how the one before ends.

@@ -263,7 +263,8 @@ class OnnxFile {
   // the Hugging Face Hub's cache to the cache's folder `blobs`; others are refused, and so is
   // everything but a regular file. Nothing is waited for. The part must lie within the file.
   absl::Status Read(const OnnxTensor& tensor, std::span<char> out) const;
-  // The same, in new memory, which is taken after it is clear that the contents are there.
+  // Returns the contents of a tensor. The memory for them is taken after the file was found to have
+  // them. Errors are those of the Read above.
   absl::StatusOr<std::string> Read(const OnnxTensor& tensor) const;
 
  private:

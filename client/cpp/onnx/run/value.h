@@ -11,10 +11,11 @@
 
 namespace uopd::client::onnx {
 
-// A tensor (of which the client has a handle, or the contents, or both; of strings: the contents),
-// a sequence, or an optional value that is not there. Cheap to copy.
 struct Value;
 using SharedValue = std::shared_ptr<const Value>;
+
+// A tensor (of which the client has a handle, or the contents, or both; of strings: the contents),
+// a sequence, or an optional value that is not there. Cheap to copy.
 struct Value {
   enum class Kind : uint8_t { kNothing, kTensor, kSequence };
   Kind kind = Kind::kNothing;

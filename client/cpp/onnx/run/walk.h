@@ -29,7 +29,8 @@ struct Frame {
   int64_t Opset(std::string_view domain) const;  // 0: not imported
 };
 
-// So many bytes that the client makes cost about as much as a node.
+// Work on bytes is counted in nodes: the client needs about as long to make this many bytes as to
+// run one node.
 inline constexpr uint64_t kBytesOfNode = 1024;
 
 class Walk {

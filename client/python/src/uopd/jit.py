@@ -237,7 +237,7 @@ class TinyJit(Generic[Result]):
     """Replays a recorded function up to `steps` times (1 to 1024) with one message: a step begins where the one before has left the tensors that the function assigns, and the
     client is not asked between two steps. So a loop does not depend on the time that messages take. Gives the outputs of each step, as they come.
 
-    args, kwargs: those of the first step. advance: by the names of variables, what each step adds to them. until: the place of an output: the step in which it is not
+    args, kwargs: those of the first step. advance: by the names of variables, what each step adds to them. until: the place of an output, which is no float: the step in which it is not
     zero is the last one. unless_over: no step is run if that output is not zero before the first one; so a loop can be begun before it is known whether the one before came to its
     end. Afterwards tensors are as after so many calls. JitError for a function that is not recorded yet, computes in several requests, draws random numbers by the client's
     generator, or returns an argument, a symbolic size, or more than 64 KiB.

@@ -6,6 +6,7 @@ import collections
 import dataclasses
 import math
 import operator
+import statistics
 import time
 from typing import Any, Iterable, Iterator
 
@@ -70,7 +71,8 @@ class _Ahead:
     now = time.perf_counter()
     if now - self._last > 0: self._gaps.append(now - self._last)
     self._last = now
-    if self._gaps: self.steps = min(max(AHEAD + 1, math.ceil(self._trip / min(self._gaps)) + 2), self.MOST)
+    # The median: steps that were already here come at once, and a daemon without work lets one wait for a whole trip.
+    if self._gaps: self.steps = min(max(AHEAD + 1, math.ceil(self._trip / statistics.median(self._gaps)) + 2), self.MOST)
     self.part = self.steps // 2 if self.steps > AHEAD + 1 else 1
 
 

@@ -15,6 +15,7 @@
 
 #include "client/cpp/net/grpc_status.h"
 #include "core/base/mutex.h"
+#include "tests/support/fake_daemon.h"
 #include "uopd/v1/uopd.grpc.pb.h"
 
 namespace uopd::client {
@@ -139,15 +140,7 @@ class OneCallDaemon : public v1::UopdService::Service {
 
 class SessionTest : public ::testing::Test {
  protected:
-  SessionTest() {
-    grpc::ServerBuilder builder;
-    int port = 0;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-    builder.RegisterService(&daemon_);
-    server_ = builder.BuildAndStart();
-    options_.address = "127.0.0.1:" + std::to_string(port);
-    options_.timeout = absl::Seconds(20);
-  }
+  SessionTest() : server_(Served(daemon_, options_)) {}
   std::unique_ptr<Session> Open() {
     auto c = Session::Open(options_);
     EXPECT_TRUE(c.ok()) << c.status();
@@ -155,8 +148,8 @@ class SessionTest : public ::testing::Test {
   }
 
   OneCallDaemon daemon_;
-  std::unique_ptr<grpc::Server> server_;
   ConnectOptions options_;
+  std::unique_ptr<grpc::Server> server_;
 };
 
 TEST_F(SessionTest, OpensAndClosesItsSession) {
