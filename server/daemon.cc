@@ -20,6 +20,9 @@ constexpr std::chrono::seconds kForkServerLimit{10};
 // So long clients that are connected may still hear why their calls are refused, once all requests
 // are done.
 constexpr std::chrono::milliseconds kFarewell{200};
+// So long a client to which something was on the way may then read it. gRPC ends a connection
+// earlier, as soon as its client has read everything.
+constexpr std::chrono::seconds kReading{2};
 
 void ShowCacheState(const cache::Health& health) {
   using cache::State;
@@ -175,8 +178,8 @@ bool Daemon::End(const std::function<void(const char* part)>& begin) {
     UOPD_LOG(kInfo, "still serving, until load balancers send nothing more", {"ms", delay.count()});
     std::this_thread::sleep_for(delay);
   }
-  const engine::Engine::Drained cut =
-      engine_->Drain(std::chrono::steady_clock::now() + config_.server_drain_timeout_ms());
+  const auto deadline = std::chrono::steady_clock::now() + config_.server_drain_timeout_ms();
+  const engine::Engine::Drained cut = engine_->Drain(deadline);
   const bool done = static_cast<bool>(cut);
   if (done) {
     UOPD_LOG(kInfo, "drained");
@@ -185,13 +188,20 @@ bool Daemon::End(const std::function<void(const char* part)>& begin) {
              {"requests", cut.requests}, {"sessions", cut.sessions},
              {"ms", config_.server_drain_timeout_ms().count()});
   }
-  begin("connections");
   ready_.Remove();  // before another daemon can take the addresses
   if (done) {
+    const bool reading = rpc_->AwaitConfirmed(deadline);
     const auto until = std::chrono::steady_clock::now() + kFarewell;
     while (metrics::Connections().value() > 0 && std::chrono::steady_clock::now() < until)
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const auto left = std::min<std::chrono::steady_clock::duration>(
+        kReading, deadline - std::chrono::steady_clock::now());
+    if (reading && left.count() > 0) {
+      rpc_->Shutdown(std::chrono::system_clock::now() +
+                     std::chrono::duration_cast<std::chrono::milliseconds>(left));
+    }
   }
+  begin("connections");
   // The calls that are open now are idle, or the daemon has given up on them.
   rpc_->Shutdown(std::chrono::system_clock::now());
   begin("HTTP");

@@ -3,11 +3,15 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -59,6 +63,14 @@ uint64_t InodeOf(int fd) {
   return known && S_ISSOCK(status.stx_mode) ? status.stx_ino : 0;
 }
 
+// 0: the descriptor is not open any more. As with InodeOf, any result is right then, and
+// ThreadSanitizer must not see the call.
+uint64_t UnconfirmedBytesOf(int fd) {
+  int bytes = 0;
+  return syscall(SYS_ioctl, fd, SIOCOUTQ, &bytes) == 0 && bytes > 0 ? static_cast<uint64_t>(bytes)
+                                                                    : 0;
+}
+
 }  // namespace
 
 Acceptor::Acceptor(const Listener& listener, AcceptorOptions options, HandOver hand_over)
@@ -78,6 +90,15 @@ Acceptor::~Acceptor() {
   eventfd_write(stop_.get(), 1);
   thread_.join();
   Count(-static_cast<double>(open_.size()));
+}
+
+uint64_t Acceptor::UnconfirmedBytes() {
+  MutexLock lock(mu_);
+  uint64_t out = 0;
+  for (const Open& open : open_) {
+    if (InodeOf(open.fd) == open.inode) out += UnconfirmedBytesOf(open.fd);
+  }
+  return out;
 }
 
 void Acceptor::Run() {
@@ -158,7 +179,10 @@ void Acceptor::Admit(std::list<Silent>::iterator silent) {
   if (options_.frames && !Guard(fd, peer)) return Drop(silent, "descriptors");
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
   const int listener = silent->listener;
-  open_.push_back({peer, fd, InodeOf(fd)});
+  {
+    MutexLock lock(mu_);
+    open_.push_back({peer, fd, InodeOf(fd)});
+  }
   peers_.Add(peer);
   Count(1);
   by_fd_.erase(fd);
@@ -204,11 +228,14 @@ void Acceptor::EndSilent() {
 
 void Acceptor::ForgetClosed() {
   const size_t before = open_.size();
-  std::erase_if(open_, [this](const Open& open) {
-    if (InodeOf(open.fd) == open.inode) return false;
-    peers_.Remove(open.peer);
-    return true;
-  });
+  {
+    MutexLock lock(mu_);
+    std::erase_if(open_, [this](const Open& open) {
+      if (InodeOf(open.fd) == open.inode) return false;
+      peers_.Remove(open.peer);
+      return true;
+    });
+  }
   if (open_.size() == before) return;
   Count(static_cast<double>(open_.size()) - static_cast<double>(before));
   freed_.OnClosed(Clock::now());

@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "core/base/mutex.h"
 #include "core/base/telemetry/metrics.h"
 #include "server/net/frame_guard.h"
 #include "server/net/freed_memory.h"
@@ -84,6 +85,10 @@ class Acceptor {
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
+  // The bytes that were sent over the connections handed over and that the peers' systems have not
+  // confirmed. They are lost if the connection is closed now and its peer then sends something.
+  uint64_t UnconfirmedBytes() UOPD_EXCLUDES(mu_);
+
  private:
   using Clock = std::chrono::steady_clock;
   struct Silent {
@@ -107,7 +112,7 @@ class Acceptor {
   void Drop(std::list<Silent>::iterator silent, const char* reason);
   void Tick();
   void EndSilent();
-  void ForgetClosed();
+  void ForgetClosed() UOPD_EXCLUDES(mu_);
   void Count(double change);
 
   const Listener& listener_;
@@ -119,10 +124,12 @@ class Acceptor {
   const std::shared_ptr<std::atomic<bool>> ending_ = std::make_shared<std::atomic<bool>>(false);
   const std::shared_ptr<UnfinishedMessages> unfinished_;
 
+  Mutex mu_;  // held to change open_, and to read it on another thread than the acceptor's
+  std::vector<Open> open_;
+
   // Used by the thread only.
   std::list<Silent> silent_;  // oldest first
   absl::flat_hash_map<int, std::list<Silent>::iterator> by_fd_;
-  std::vector<Open> open_;
   PeerCounts peers_;  // of open_
   FreedMemory freed_;
   Clock::time_point next_tick_;

@@ -6,6 +6,8 @@
 #include <grpcpp/resource_quota.h>
 
 #include <algorithm>
+#include <thread>
+#include <utility>
 
 #include "core/base/telemetry/log.h"
 #include "core/base/telemetry/log_limiter.h"
@@ -36,6 +38,9 @@ ServiceLimits LimitsOf(const Config& config) {
           .session_bytes = static_cast<uint64_t>(config.limits_session_bytes())};
 }
 
+// So long a client that is shut down may take nothing of what was sent to it: as long as a stream
+// waits for room then (IdleLimitNs).
+constexpr std::chrono::seconds kUnconfirmedLimit{10};
 // The first bytes of every HTTP/2 client.
 constexpr char kPreface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -156,6 +161,19 @@ Server::~Server() {
 void Server::SetNotServing() {
   device_health_ = nullptr;
   if (auto* health = server_->GetHealthCheckService()) health->SetServingStatus(false);
+}
+
+bool Server::AwaitConfirmed(std::chrono::steady_clock::time_point deadline) {
+  using Clock = std::chrono::steady_clock;
+  uint64_t last = 0;
+  for (auto changed = Clock::now();;) {
+    const uint64_t bytes = acceptor_->UnconfirmedBytes();
+    const auto now = Clock::now();
+    if (bytes == 0 || now >= deadline) return last > 0;
+    if (bytes != std::exchange(last, bytes)) changed = now;
+    if (now - changed >= kUnconfirmedLimit) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
 }
 
 void Server::StopAccepting() {

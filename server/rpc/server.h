@@ -34,6 +34,9 @@ class Server {
 
   // From now on the health service says NOT_SERVING.
   void SetNotServing();
+  // Returns when the clients' systems have all that was sent to them, at `deadline`, or when no
+  // client has taken anything for 10 s. True: something was still on the way to a client.
+  bool AwaitConfirmed(std::chrono::steady_clock::time_point deadline);
   // Cancels the calls that are still open at `deadline`.
   void Shutdown(std::chrono::system_clock::time_point deadline);
 

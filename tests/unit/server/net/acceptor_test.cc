@@ -8,6 +8,8 @@
 #include <sys/socket.h>
 
 #include <condition_variable>
+#include <thread>
+#include <vector>
 
 #include "core/base/mutex.h"
 #include "tests/support/http2/frames.h"
@@ -101,6 +103,33 @@ TEST_F(AcceptorTest, SilentConnectionsKeepNobodyOut) {
   const UniqueFd client = Connect("HELLO");
   ASSERT_TRUE(AwaitTaken(1));
   EXPECT_TRUE(AwaitClosed(silent.front()));
+}
+
+TEST_F(AcceptorTest, KnowsWhatIsStillOnTheWayToPeers) {
+  Start({});
+  const UniqueFd slow = Connect("HELLO");
+  ASSERT_TRUE(AwaitTaken(1));
+  EXPECT_EQ(acceptor_->UnconfirmedBytes(), 0u);
+  // The peer reads nothing: what its system has no room for stays on this side.
+  std::vector<char> data(1 << 20);
+  size_t sent = 0;
+  {
+    MutexLock lock(mu_);
+    for (ssize_t n; (n = send(taken_[0].get(), data.data(), data.size(), MSG_DONTWAIT)) > 0;)
+      sent += static_cast<size_t>(n);
+  }
+  EXPECT_GT(acceptor_->UnconfirmedBytes(), 0u);
+  for (size_t came = 0; came < sent;) {
+    const ssize_t n = read(slow.get(), data.data(), data.size());
+    ASSERT_GT(n, 0);
+    came += static_cast<size_t>(n);
+  }
+  // The confirmation of the last bytes is on its way.
+  for (int i = 0; i < 1000 && acceptor_->UnconfirmedBytes() > 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_EQ(acceptor_->UnconfirmedBytes(), 0u);
+  CloseTaken();
+  EXPECT_EQ(acceptor_->UnconfirmedBytes(), 0u);
 }
 
 TEST_F(AcceptorTest, OneMoreThanALimitIsClosedUntilAnotherEnds) {
