@@ -161,7 +161,7 @@ def test_wrong_prompts(made):
   ("llama.block_count", 0, "block_count is 0"), ("llama.block_count", True, "block_count is True"), ("llama.block_count", 1 << 40, "block_count is"), ("llama.embedding_length", "8", "length is '8'"),
   ("llama.embedding_length", 9, "no multiple of head_count"), ("llama.attention.head_count_kv", 3, "no multiple of head_count_kv"), ("llama.attention.layer_norm_rms_epsilon", float("nan"), "epsilon is nan"),
   ("llama.rope.freq_base", -1.0, "freq_base is -1"), ("llama.rope.dimension_count", 3, "dimension_count is 3"), ("llama.rope.dimension_count", 6, "dimension_count is 6"),
-  ("llama.rope.scaling.type", "yarn", "known here: none, linear"), ("llama.attention.value_length", 2, "value_length is not")])
+  ("llama.rope.scaling.type", "yarn", "known here: none, linear"), ("llama.rope.freq_base", 1e-300, "rope.freq_base is 1e-300"), ("llama.attention.value_length", 2, "value_length is not")])
 def test_values_that_cannot_be(key, value, says):
   from uopd.llm.config import config_of
   assert config_of(VALUES, 10).head_width == 4

@@ -2,6 +2,7 @@
 """What a language model computes, read from the values of its GGUF file: one description for all architectures that are known here."""
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 MOST = {"block_count": 1 << 10, "embedding_length": 1 << 17, "feed_forward_length": 1 << 20, "attention.head_count": 1 << 12, "attention.head_count_kv": 1 << 12,
@@ -62,9 +63,9 @@ def config_of(values: dict[str, Any], words: int) -> Config:
     n = value(key, default)
     if isinstance(n, bool) or not isinstance(n, int) or not 0 < n <= MOST[key]: raise ValueError(f"{architecture}.{key} is {n!r}")
     return n
-  def number(key: str, default: float | None = None) -> float:
+  def number(key: str, default: float | None = None, least: float = sys.float_info.min) -> float:
     x = value(key, default)
-    if isinstance(x, bool) or not isinstance(x, (int, float)) or not 0 < x < 1e9: raise ValueError(f"{architecture}.{key} is {x!r}")
+    if isinstance(x, bool) or not isinstance(x, (int, float)) or not least <= x < 1e9: raise ValueError(f"{architecture}.{key} is {x!r}")
     return float(x)
   kind = KINDS[architecture]
   width, heads = size("embedding_length"), size("attention.head_count")
@@ -79,6 +80,6 @@ def config_of(values: dict[str, Any], words: int) -> Config:
     raise ValueError(f"{architecture}.rope.dimension_count is {rotated!r}; heads have {each} elements")
   scaling = value("rope.scaling.type", "none")
   if scaling not in ("none", "linear"): raise ValueError(f"{architecture}.rope.scaling.type is {scaling!r}; known here: none, linear")
-  return Config(architecture, kind, size("block_count"), width, size("feed_forward_length"), heads, shared, each, rotated, number("rope.freq_base", 10000.0),
-                number("rope.scaling.factor", 1.0) if scaling == "linear" else 1.0, number("attention.layer_norm_rms_epsilon"),
+  return Config(architecture, kind, size("block_count"), width, size("feed_forward_length"), heads, shared, each, rotated, number("rope.freq_base", 10000.0, least=1),
+                number("rope.scaling.factor", 1.0, least=1) if scaling == "linear" else 1.0, number("attention.layer_norm_rms_epsilon"),
                 size("attention.sliding_window") if kind.period else 0, size("context_length"), words)
