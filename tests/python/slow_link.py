@@ -7,6 +7,7 @@ import time
 
 class SlowLink:
   """`with SlowLink("host:port", rate) as address:` carries `rate` bytes a second from clients to the daemon."""
+  piece = 1 << 16  # the most bytes that are carried at once
   def __init__(self, target, rate):
     self.target, self.rate = target, rate
     self.listener = socket.create_server(("127.0.0.1", 0))
@@ -27,7 +28,7 @@ class SlowLink:
 
   def _copy(self, a, b, rate, to_daemon):
     try:
-      while data := a.recv(1 << 16):
+      while data := a.recv(self.piece):
         b.sendall(data)
         self._forwarded(data, to_daemon)
         if rate: time.sleep(len(data) / rate)

@@ -180,7 +180,9 @@ def test_a_cancelled_loop_ends_behind_the_steps_that_came():
 
 
 class CutLink(SlowLink):
-  """Breaks the connection each time the daemon has sent so many bytes."""
+  """Breaks the connection each time the daemon has sent so many bytes, and at most a piece more."""
+  piece = 1000
+
   def __init__(self, target, every):
     super().__init__(target, 0)
     self.every, self.left, self.cuts = every, every, 0
