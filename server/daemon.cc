@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "server/daemon.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <thread>
 
@@ -20,8 +21,9 @@ constexpr std::chrono::seconds kForkServerLimit{10};
 // So long clients that are connected may still hear why their calls are refused, once all requests
 // are done.
 constexpr std::chrono::milliseconds kFarewell{200};
-// So long a client to which something was on the way may then read it. gRPC ends a connection
-// earlier, as soon as its client has read everything.
+// If something was still on the way to a client at the end of the requests, clients then have so
+// long to read what has come to their systems. gRPC ends each connection as soon as its client has
+// read everything.
 constexpr std::chrono::seconds kReading{2};
 
 void ShowCacheState(const cache::Health& health) {
@@ -201,7 +203,7 @@ bool Daemon::End(const std::function<void(const char* part)>& begin) {
                      std::chrono::duration_cast<std::chrono::milliseconds>(left));
     }
   }
-  begin("connections");
+  begin("connections");  // after the time of the clients, which is not logged as slow
   // The calls that are open now are idle, or the daemon has given up on them.
   rpc_->Shutdown(std::chrono::system_clock::now());
   begin("HTTP");

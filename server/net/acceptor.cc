@@ -63,8 +63,9 @@ uint64_t InodeOf(int fd) {
   return known && S_ISSOCK(status.stx_mode) ? status.stx_ino : 0;
 }
 
-// 0: the descriptor is not open any more. As with InodeOf, any result is right then, and
-// ThreadSanitizer must not see the call.
+// 0: everything is confirmed, or the descriptor is not open any more. Any result is right for a
+// descriptor that another thread is closing now, as in InodeOf. ThreadSanitizer would report ioctl
+// beside close as a data race, so the system is called directly.
 uint64_t UnconfirmedBytesOf(int fd) {
   int bytes = 0;
   return syscall(SYS_ioctl, fd, SIOCOUTQ, &bytes) == 0 && bytes > 0 ? static_cast<uint64_t>(bytes)

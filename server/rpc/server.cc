@@ -38,8 +38,8 @@ ServiceLimits LimitsOf(const Config& config) {
           .session_bytes = static_cast<uint64_t>(config.limits_session_bytes())};
 }
 
-// So long a client that is shut down may take nothing of what was sent to it: as long as a stream
-// waits for room then (IdleLimitNs).
+// A daemon that ends waits so long while no client takes anything of what was sent: as long as one
+// of its streams waits for room (IdleLimitNs).
 constexpr std::chrono::seconds kUnconfirmedLimit{10};
 // The first bytes of every HTTP/2 client.
 constexpr char kPreface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

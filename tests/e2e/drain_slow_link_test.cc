@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A daemon that ends while the last bytes of an answer wait in its system for a slow client. A
-// connection that is closed then, and whose client sends something, loses them. The client is a
-// socket with a small buffer, since a client of gRPC reads ahead.
+// A daemon that ends while the last bytes of an answer wait in its system for a slow client. If the
+// daemon closes the connection now and the client then sends something, those bytes are lost. The
+// client is a socket with a small buffer, because a client of gRPC reads ahead.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -9,7 +9,6 @@
 
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <optional>
 #include <string>
 #include <thread>
@@ -32,9 +31,7 @@ class SlowReader {
     fd_ = UniqueFd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const int room = 32 << 10;
     setsockopt(fd_.get(), SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
-    const size_t colon = host_port.rfind(':');
-    const sockaddr_in to =
-        test::Ipv4(host_port.substr(0, colon), std::atoi(host_port.c_str() + colon + 1));
+    const sockaddr_in to = test::Ipv4(host_port);
     EXPECT_EQ(connect(fd_.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
   }
 

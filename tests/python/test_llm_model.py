@@ -166,6 +166,7 @@ def test_values_that_cannot_be(key, value, says):
   from uopd.llm.config import config_of
   assert config_of(VALUES, 10).head_width == 4
   with pytest.raises(ValueError, match=says): config_of({k: v for k, v in {**VALUES, key: value}.items() if v is not None}, 10)
+  with pytest.raises(ValueError, match="scaling.factor is 0.5"): config_of({**VALUES, "llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": 0.5}, 10)
 
 
 def test_tensors_that_do_not_fit(tmp_path):

@@ -22,12 +22,15 @@ inline sockaddr_in Ipv4(const std::string& host, int port) {
   return out;
 }
 
+// "127.0.0.1:80".
+inline sockaddr_in Ipv4(const std::string& host_port) {
+  const size_t colon = host_port.rfind(':');
+  return Ipv4(host_port.substr(0, colon), std::atoi(host_port.c_str() + colon + 1));
+}
+
 // A connection that does not block, from the address `from` to `host_port`. Empty: there is none.
 inline UniqueFd ConnectFrom(const std::string& from, const std::string& host_port) {
-  const size_t colon = host_port.rfind(':');
-  const sockaddr_in source = Ipv4(from, 0);
-  const sockaddr_in target =
-      Ipv4(host_port.substr(0, colon), std::atoi(host_port.c_str() + colon + 1));
+  const sockaddr_in source = Ipv4(from, 0), target = Ipv4(host_port);
   UniqueFd out(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (bind(out.get(), reinterpret_cast<const sockaddr*>(&source), sizeof source) != 0 ||
       connect(out.get(), reinterpret_cast<const sockaddr*>(&target), sizeof target) != 0) {

@@ -2,7 +2,6 @@
 """What a language model computes, read from the values of its GGUF file: one description for all architectures that are known here."""
 from __future__ import annotations
 
-import sys
 from typing import Any, NamedTuple
 
 MOST = {"block_count": 1 << 10, "embedding_length": 1 << 17, "feed_forward_length": 1 << 20, "attention.head_count": 1 << 12, "attention.head_count_kv": 1 << 12,
@@ -63,9 +62,9 @@ def config_of(values: dict[str, Any], words: int) -> Config:
     n = value(key, default)
     if isinstance(n, bool) or not isinstance(n, int) or not 0 < n <= MOST[key]: raise ValueError(f"{architecture}.{key} is {n!r}")
     return n
-  def number(key: str, default: float | None = None, least: float = sys.float_info.min) -> float:
+  def number(key: str, default: float | None = None, least: float = 0) -> float:
     x = value(key, default)
-    if isinstance(x, bool) or not isinstance(x, (int, float)) or not least <= x < 1e9: raise ValueError(f"{architecture}.{key} is {x!r}")
+    if isinstance(x, bool) or not isinstance(x, (int, float)) or not 0 < x < 1e9 or x < least: raise ValueError(f"{architecture}.{key} is {x!r}")
     return float(x)
   kind = KINDS[architecture]
   width, heads = size("embedding_length"), size("attention.head_count")
